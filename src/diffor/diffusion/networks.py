@@ -1,0 +1,136 @@
+"""The networks of the method: two denoisers with one contract, and the S increment heads."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+DENOISERS = ("mlp", "transformer")
+
+
+def time_waves(t: Tensor, count: int) -> Tensor:
+    """Describe times by sines and cosines of falling frequency. **Shape:** ``(...)`` -> ``(..., count)``."""
+    half = count // 2
+    rates = torch.exp(torch.arange(half, device=t.device) * (-math.log(10_000.0) / half))
+    angles = t.unsqueeze(-1).float() * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+class Denoiser(nn.Module):
+    """Contract: ``(noisy (..., S), features (..., d), t (...)) -> (..., S)``; leading shapes broadcast.
+
+    Broadcasting lets the many samples of one row share that row's features without copying them.
+    """
+
+    def __init__(self, n_features: int, width: int) -> None:
+        super().__init__()
+        self.n_waves = 64
+        self.from_features = nn.Linear(n_features, width)
+        self.from_time = nn.Linear(self.n_waves, width)
+
+    def condition(self, features: Tensor, t: Tensor) -> Tensor:
+        """What the features and the time say together. **Shape:** ``(..., d)``, ``(...)`` -> ``(..., width)``."""
+        return self.from_features(features) + self.from_time(time_waves(t, self.n_waves))
+
+
+class MLPDenoiser(Denoiser):
+    """Residual multilayer perceptron over the noisy increments, the features and the time.
+
+    >>> import torch
+    >>> denoiser = MLPDenoiser(n_increments=8, n_features=16, width=32)
+    >>> denoiser(torch.randn(5, 3, 8), torch.randn(5, 1, 16), torch.tensor(10)).shape
+    torch.Size([5, 3, 8])
+    """
+
+    def __init__(
+        self, n_increments: int, n_features: int, width: int = 256, n_layers: int = 3, dropout: float = 0.1
+    ) -> None:
+        super().__init__(n_features, width)
+        self.from_noisy = nn.Linear(n_increments, width, bias=False)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.SiLU(), nn.Dropout(dropout), nn.Linear(width, width))
+            for _ in range(n_layers)
+        )
+        self.to_output = nn.Sequential(nn.LayerNorm(width), nn.SiLU(), nn.Linear(width, n_increments))
+
+    def forward(self, noisy: Tensor, features: Tensor, t: Tensor) -> Tensor:
+        """Predict the process's target from noisy increments; shapes as in :class:`Denoiser`."""
+        hidden = self.from_noisy(noisy) + self.condition(features, t)
+        for block in self.blocks:
+            hidden = hidden + block(hidden)
+        return self.to_output(hidden)  # type: ignore[no-any-return]
+
+
+class TransformerDenoiser(Denoiser):
+    """The paper's denoiser: S scale tokens, two layers of 8-head self-attention, dropout 0.1.
+
+    Token k holds the k-th noisy increment; features and time are added to every token.
+
+    >>> import torch
+    >>> denoiser = TransformerDenoiser(n_increments=8, n_features=16, width=32, n_attention_heads=4)
+    >>> denoiser(torch.randn(5, 8), torch.randn(5, 16), torch.randint(1, 1000, (5,))).shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(
+        self,
+        n_increments: int,
+        n_features: int,
+        width: int = 128,
+        n_layers: int = 2,
+        n_attention_heads: int = 8,
+        dropout: float = 0.1,
+    ) -> None:
+        if n_attention_heads < 1 or width % n_attention_heads:
+            raise ValueError(
+                "width must be a multiple of n_attention_heads, however: "
+                f"width={width}, n_attention_heads={n_attention_heads}"
+            )
+        super().__init__(n_features, width)
+        self.from_noisy = nn.Linear(1, width)
+        self.scales = nn.Parameter(torch.randn(n_increments, width) * 0.02)
+        layer = nn.TransformerEncoderLayer(
+            width, n_attention_heads, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(layer, n_layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
+        self.to_output = nn.Linear(width, 1)
+
+    def forward(self, noisy: Tensor, features: Tensor, t: Tensor) -> Tensor:
+        """Predict the process's target from noisy increments; shapes as in :class:`Denoiser`."""
+        tokens = self.from_noisy(noisy.unsqueeze(-1)) + self.scales  # (..., S, width)
+        tokens = tokens + self.condition(features, t).unsqueeze(-2)
+        mixed = self.layers(tokens.flatten(0, -3))  # attention takes one batch dimension
+        return self.to_output(mixed).reshape(noisy.shape)  # type: ignore[no-any-return]
+
+
+class IncrementHeads(nn.Module):
+    """S separate heads, ``increment_k = width * sigmoid(MLP_k(estimate at t_k))``, evaluated together.
+
+    **Shape:** estimates ``(..., S, S)``, the k-th row being the estimate at head k's time -> ``(..., S)`` logits.
+
+    >>> import torch
+    >>> heads = IncrementHeads(n_increments=4)
+    >>> increments = heads(torch.randn(7, 4, 4))
+    >>> increments.shape, bool((increments <= 0.25).all())
+    (torch.Size([7, 4]), True)
+    """
+
+    def __init__(self, n_increments: int, hidden: int = 32) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(n_increments)
+        self.first = nn.Parameter(torch.empty(n_increments, n_increments, hidden).uniform_(-bound, bound))
+        self.first_bias = nn.Parameter(torch.zeros(n_increments, hidden))
+        bound = 1 / math.sqrt(hidden)
+        self.second = nn.Parameter(torch.empty(n_increments, hidden).uniform_(-bound, bound))
+        self.second_bias = nn.Parameter(torch.zeros(n_increments))
+
+    def logits(self, estimates: Tensor) -> Tensor:
+        """Each head's answer before the sigmoid. **Shape:** ``(..., S, S)`` -> ``(..., S)``."""
+        hidden = torch.einsum("...ki,kih->...kh", estimates, self.first) + self.first_bias
+        return (nn.functional.silu(hidden) * self.second).sum(dim=-1) + self.second_bias
+
+    def forward(self, estimates: Tensor) -> Tensor:
+        """Decode the increments. **Shape:** ``(..., S, S)`` -> ``(..., S)`` in [0, 1 / S]."""
+        return torch.sigmoid(self.logits(estimates)) / estimates.shape[-1]

@@ -1,0 +1,328 @@
+"""Tables: columns of any kind to tensors (fitted on training rows), and tensors to features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from diffor.method import Encoder, Inputs
+
+MAX_LEVELS = 10_000
+"""Categorical columns with more levels share HASH_BUCKETS embeddings instead of having one each."""
+HASH_BUCKETS = 16_384
+UNKNOWN, MISSING, FIRST_LEVEL = 0, 1, 2
+SMOOTH_CLIP = 3.0
+
+
+class NumericColumn:
+    """One column of numbers: median and spread, with missing values flagged.
+
+    Robust scaling with a smooth clip: half of the values fall within one unit, and outliers approach 3 from inside,
+    so a wild value cannot drown the others.
+    """
+
+    kind = "number"
+
+    def __init__(self, name: Hashable, centre: float, spread: float, has_missing: bool) -> None:
+        self.name, self.centre, self.spread, self.has_missing = name, centre, spread, has_missing
+
+    @classmethod
+    def fit(cls, name: Hashable, values: NDArray[np.float64]) -> NumericColumn:
+        """Learn the column's centre and spread. **Shape:** ``(n,)``."""
+        known = values[~np.isnan(values)]
+        if len(known) == 0:
+            return cls(name, 0.0, 0.0, False)
+        low, centre, high = np.quantile(known, [0.25, 0.5, 0.75])
+        spread = float(high - low)
+        if spread == 0:  # more than half of the rows share one value
+            spread = float(known.max() - known.min()) / 2
+        return cls(name, float(centre), spread, bool(len(known) < len(values)))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the training rows gave nothing to learn from."""
+        return self.spread == 0 and not self.has_missing
+
+    def transform(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Scale the column. **Shape:** ``(n,)`` -> ``(n, 1 or 2)``, the second flagging missing values."""
+        missing = np.isnan(values)
+        scaled = (np.where(missing, self.centre, values) - self.centre) / (self.spread or 1.0)
+        scaled = scaled / np.sqrt(1 + (scaled / SMOOTH_CLIP) ** 2)
+        if self.spread == 0:
+            scaled = np.zeros_like(scaled)
+        columns = [scaled, missing.astype(np.float64)] if self.has_missing else [scaled]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fitted column as JSON values."""
+        return {"kind": self.kind, "name": self.name, "centre": self.centre, "spread": self.spread,
+                "has_missing": self.has_missing}  # fmt: skip
+
+
+class CategoryColumn:
+    """One column of categories: each known level has a code; missing and unknown values have their own.
+
+    Columns with very many levels keep no list: their values are hashed into a fixed number of codes.
+    """
+
+    kind = "category"
+
+    def __init__(self, name: Hashable, levels: list[str] | None) -> None:
+        self.name, self.levels = name, levels
+        self._codes = None if levels is None else pd.Index(levels)
+
+    @classmethod
+    def fit(cls, name: Hashable, values: NDArray[np.object_]) -> CategoryColumn:
+        """Learn the column's levels. **Shape:** ``(n,)`` of strings or None."""
+        levels = sorted({value for value in values if value is not None})
+        return cls(name, levels if len(levels) <= MAX_LEVELS else None)
+
+    @property
+    def n_codes(self) -> int:
+        """Number of different codes."""
+        return FIRST_LEVEL + (HASH_BUCKETS if self.levels is None else len(self.levels))
+
+    def transform(self, values: NDArray[np.object_]) -> NDArray[np.int64]:
+        """Code the column. **Shape:** ``(n,)`` -> ``(n,)``."""
+        missing = np.equal(values, None).astype(bool)
+        if self._codes is None:
+            hashed = pd.util.hash_array(np.where(missing, "", values).astype(object), categorize=True)
+            codes = (hashed % HASH_BUCKETS).astype(np.int64) + FIRST_LEVEL
+        else:
+            codes = self._codes.get_indexer(pd.Index(values, dtype=object)).astype(np.int64) + FIRST_LEVEL
+            codes[codes < FIRST_LEVEL] = UNKNOWN  # the indexer answers -1 where a level is not known
+        codes[missing] = MISSING
+        return np.asarray(codes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fitted column as JSON values."""
+        return {"kind": self.kind, "name": self.name, "levels": self.levels}
+
+
+Column = NumericColumn | CategoryColumn
+
+
+class TabularInputs:
+    """Turns a table into the tensors that :class:`TabularEncoder` reads; fitted on training rows only.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"age": [31.0, None, 50.0], "city": ["Oslo", "Rome", "Oslo"]})
+    >>> numbers, codes = TabularInputs().fit(table).transform(table)
+    >>> numbers.shape, codes.squeeze().tolist()
+    (torch.Size([3, 2]), [2, 3, 2])
+    """
+
+    def __init__(self) -> None:
+        self.columns: list[Column] = []
+
+    def fit(self, table: pd.DataFrame) -> TabularInputs:
+        """Learn each column's kind and statistics."""
+        self.columns = []
+        for place, name in enumerate(table.columns):
+            values = read_column(table.iloc[:, place], name)
+            fit = NumericColumn.fit if values.dtype == np.float64 else CategoryColumn.fit
+            self.columns.append(fit(name, values))
+        return self
+
+    def transform(self, table: pd.DataFrame) -> Inputs:
+        """Tensors of a table whose columns stand in the fitted order.
+
+        **Shape:** -> numbers ``(n, p)`` float32, category codes ``(n, c)`` int64.
+        """
+        numbers: list[NDArray[np.float32]] = [np.zeros((len(table), 0), dtype=np.float32)]
+        codes: list[NDArray[np.int64]] = [np.zeros((len(table), 0), dtype=np.int64)]
+        for place, column in enumerate(self.columns):
+            series = table.iloc[:, place]
+            if isinstance(column, CategoryColumn):
+                codes.append(column.transform(as_categories(series))[:, None])
+            elif not column.is_constant:
+                numbers.append(column.transform(as_numbers(series, column.name)))
+        return torch.from_numpy(np.concatenate(numbers, axis=1)), torch.from_numpy(np.concatenate(codes, axis=1))
+
+    @property
+    def n_numbers(self) -> int:
+        """Width of the number tensor."""
+        numeric = [column for column in self.columns if isinstance(column, NumericColumn) and not column.is_constant]
+        return sum(1 + column.has_missing for column in numeric)
+
+    @property
+    def category_sizes(self) -> list[int]:
+        """Number of codes of each categorical column."""
+        return [column.n_codes for column in self.columns if isinstance(column, CategoryColumn)]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The fitted columns as JSON values."""
+        return [column.to_json() for column in self.columns]
+
+    @classmethod
+    def from_json(cls, state: list[dict[str, Any]]) -> TabularInputs:
+        """Rebuild fitted inputs from :meth:`to_json`."""
+        inputs = cls()
+        for saved in state:
+            arguments = {key: value for key, value in saved.items() if key != "kind"}
+            inputs.columns.append(
+                NumericColumn(**arguments) if saved["kind"] == NumericColumn.kind else CategoryColumn(**arguments)
+            )
+        return inputs
+
+
+def read_column(series: pd.Series[Any], name: Hashable) -> NDArray[Any]:
+    """A column as float64 numbers or as strings, by what it holds. **Shape:** ``(n,)``."""
+    if isinstance(series.dtype, pd.CategoricalDtype) or pd.api.types.is_string_dtype(series.dtype):
+        is_category = not _is_numeric_object(series)
+    else:
+        is_category = False
+    return as_categories(series) if is_category else as_numbers(series, name)
+
+
+def _is_numeric_object(series: pd.Series[Any]) -> bool:
+    """Whether an object column holds numbers only (True also where all is missing)."""
+    if series.dtype != object:
+        return False
+    return pd.api.types.infer_dtype(series, skipna=True) in (
+        "integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty",
+    )  # fmt: skip
+
+
+def as_numbers(series: pd.Series[Any], name: Hashable) -> NDArray[np.float64]:
+    """A column of numbers, booleans or times as float64, missing values as NaN. **Shape:** ``(n,)``."""
+    if pd.api.types.is_datetime64_any_dtype(series.dtype) or pd.api.types.is_timedelta64_dtype(series.dtype):
+        unit = series.dt.as_unit("ns")  # type: ignore[attr-defined]
+        values = unit.astype("int64").to_numpy(dtype=np.float64) / 86_400e9  # days
+        values[series.isna().to_numpy()] = np.nan
+    elif pd.api.types.is_complex_dtype(series.dtype):
+        raise ValueError(f"Complex data not supported: column {name!r} has dtype {series.dtype}")
+    else:
+        try:
+            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError) as error:
+            raise TypeError(_not_numbers(series, name)) from error
+    if np.isinf(values).any():
+        count, first = int(np.isinf(values).sum()), int(np.flatnonzero(np.isinf(values))[0])
+        raise ValueError(
+            f"X must not contain infinity, however: column {name!r} has {count} such values, the first in row {first}; "
+            "replace them (missing values may stay NaN)"
+        )
+    return values
+
+
+def as_categories(series: pd.Series[Any]) -> NDArray[np.object_]:
+    """A column of categories as strings, missing values as None. **Shape:** ``(n,)``."""
+    present = series.notna().to_numpy(dtype=bool)
+    if isinstance(series.dtype, pd.CategoricalDtype):  # each level is spelled once, then repeated
+        levels = np.array([_spell(level) for level in series.cat.categories] + [None], dtype=object)
+        return levels[series.cat.codes.to_numpy()]
+    values = np.asarray(series.astype(object).to_numpy(), dtype=object).copy()
+    values[~present] = None
+    if pd.api.types.infer_dtype(values, skipna=True) != "string":
+        values[present] = [_spell(value) for value in values[present]]
+    return values
+
+
+def _spell(value: object) -> str:
+    """One spelling for equal levels: 3, 3.0 and '3' are the same level, however a file stored them."""
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    if isinstance(value, (str, bool, int, float, np.generic, pd.Timestamp)):
+        return str(value)
+    raise TypeError(
+        f"a value of X must be a string or a number, however: {value!r} is a {type(value).__name__}; "
+        "turn it into columns of numbers, strings or categories"
+    )
+
+
+def _not_numbers(series: pd.Series[Any], name: Hashable) -> str:
+    wrong = next(
+        (value for value in series if not isinstance(value, (int, float, np.number)) and value is not None), None
+    )
+    return (
+        f"column {name!r} must hold numbers, as in training: each argument must be a string or a number that fits its "
+        f"column, however: {wrong!r}; correct the value or leave it missing"
+    )
+
+
+class PeriodicEmbedding(nn.Module):
+    """Describe each number by trainable sines and cosines, then by a small linear map of its own.
+
+    **Shape:** ``(n, p)`` -> ``(n, p * out)``.
+    """
+
+    def __init__(self, n_numbers: int, n_frequencies: int = 24, out: int = 12, sigma: float = 0.3) -> None:
+        super().__init__()
+        self.out = out
+        self.frequencies = nn.Parameter(torch.randn(n_numbers, n_frequencies) * sigma)
+        bound = 1 / math.sqrt(2 * n_frequencies + 1)
+        self.mixing = nn.Parameter(torch.empty(n_numbers, 2 * n_frequencies + 1, out).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.zeros(n_numbers, out))
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """Embed each number. **Shape:** ``(n, p)`` -> ``(n, p * out)``."""
+        angles = 2 * math.pi * numbers.unsqueeze(-1) * self.frequencies  # (n, p, f)
+        waves = torch.cat([angles.sin(), angles.cos(), numbers.unsqueeze(-1)], dim=-1)
+        mixed = torch.einsum("npf,pfo->npo", waves, self.mixing) + self.bias
+        return nn.functional.silu(mixed).flatten(1)
+
+
+class TabularEncoder(Encoder):
+    """Embeds numbers and categories and mixes them in a multilayer perceptron.
+
+    ``embedding="none"`` takes the scaled numbers as they are, ``"periodic"`` describes each by waves as well.
+
+    >>> import torch
+    >>> encoder = TabularEncoder(n_numbers=3, category_sizes=[5], width=32)
+    >>> encoder(torch.randn(4, 3), torch.ones(4, 1, dtype=torch.int64)).shape
+    torch.Size([4, 32])
+    """
+
+    def __init__(
+        self,
+        n_numbers: int,
+        category_sizes: list[int],
+        *,
+        embedding: str = "none",
+        width: int = 256,
+        n_layers: int = 2,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.out_features = width
+        self.numbers = PeriodicEmbedding(n_numbers) if embedding == "periodic" and n_numbers else nn.Identity()
+        sizes = [embedding_width(size) for size in category_sizes]
+        self.categories = nn.ModuleList(
+            # The unknown code stays at zero, the centre of the others.
+            nn.Embedding(codes, size, padding_idx=UNKNOWN)
+            for codes, size in zip(category_sizes, sizes, strict=True)
+        )
+        for table in self.categories:
+            nn.init.normal_(table.weight[1:], std=0.1)  # type: ignore[index, arg-type]
+        n_in = n_numbers * (self.numbers.out if isinstance(self.numbers, PeriodicEmbedding) else 1) + sum(sizes)
+        layers: list[nn.Module] = []
+        for place in range(n_layers):
+            layers += [nn.Linear(max(n_in, 1) if place == 0 else width, width), nn.SiLU(), nn.Dropout(dropout)]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Encode rows. **Shape:** numbers ``(n, p)``, codes ``(n, c)`` -> ``(n, width)``."""
+        numbers, codes = inputs
+        parts = [self.numbers(numbers)]
+        parts += [table(codes[:, place]) for place, table in enumerate(self.categories)]
+        joined = torch.cat(parts, dim=1)
+        if joined.shape[1] == 0:  # every column was constant: there is nothing to tell rows apart
+            joined = joined.new_zeros(len(joined), 1)
+        return self.layers(joined)  # type: ignore[no-any-return]
+
+
+def embedding_width(n_codes: int) -> int:
+    """Numbers to describe one of ``n_codes`` categories with: more for more, at most 32.
+
+    >>> embedding_width(4), embedding_width(16_386)
+    (3, 32)
+    """
+    return max(2, min(32, round(1.6 * n_codes**0.5)))

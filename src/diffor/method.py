@@ -1,0 +1,96 @@
+"""The contracts: an encoder makes features, a method makes a loss and a prediction of them, a model joins the two."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from diffor.prediction import Prediction
+
+Inputs = tuple[Tensor, ...]
+"""What an encoder reads: tensors that share their first dimension, the rows."""
+
+
+class Encoder(nn.Module, ABC):
+    """Turns inputs into features of ``out_features`` numbers each."""
+
+    out_features: int
+
+    @abstractmethod
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Encode inputs. **Shape:** tensors ``(n, ...)`` -> ``(n, out_features)``."""
+
+
+class Method(nn.Module, ABC):
+    """Turns features into a loss while training and into a predictive distribution when asked.
+
+    Targets are in [0, 1] throughout; :class:`~diffor.target.TargetScale` knows the user's units.
+    """
+
+    requires: ClassVar[tuple[str, ...]] = ()
+    """Names of side columns, beyond features and targets, that ``loss`` and ``predict`` need as keywords."""
+
+    def prepare(self, y: Tensor, **side: Tensor) -> None:
+        """Look once at the training targets, before training. **Shape:** ``(n,)``."""
+
+    @abstractmethod
+    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Named loss terms, which training sums. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> scalars."""
+
+    @abstractmethod
+    def predict(self, features: Tensor, keys: Tensor, n_samples: int, **side: Tensor) -> Prediction:
+        """Distribution of each row's target in [0, 1]; ``keys`` seed each row's own noise.
+
+        **Shape:** ``(n, d)``, ``(n,)`` -> samples ``(n, n_samples)``.
+        """
+
+    def calibrate(self, features: Tensor, y: Tensor, keys: Tensor, n_samples: int, **side: Tensor) -> None:
+        """Look once at validation rows, after training."""
+
+
+class OrdinalModel(nn.Module):
+    """An encoder and a method; ``forward`` is the loss, so that data-parallel wrappers work untouched."""
+
+    def __init__(self, encoder: Encoder, method: Method) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.method = method
+
+    def forward(self, inputs: Inputs, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Loss terms of a batch. **Shape:** inputs of n rows, ``(n,)``, ``(n,)`` -> scalars."""
+        return self.method.loss(self.encoder(*inputs), y, weights, **side)
+
+    @torch.inference_mode()
+    def predict(self, inputs: Inputs, keys: Tensor, n_samples: int, **side: Tensor) -> Prediction:
+        """Distribution of each row's target in [0, 1]. **Shape:** inputs of n rows -> ``n`` predictions."""
+        features = self.features(inputs)
+        n, block = len(features), KERNEL_ROWS // math.gcd(KERNEL_ROWS, n_samples)
+        side = {name: fill_up(column, block) for name, column in side.items()}
+        prediction = self.method.predict(fill_up(features, block), fill_up(keys, block), n_samples, **side)
+        return prediction if len(prediction) == n else prediction[:n]
+
+    @torch.inference_mode()
+    def features(self, inputs: Inputs) -> Tensor:
+        """Encode each row once. **Shape:** inputs of n rows -> ``(n, out_features)``."""
+        encoded: Tensor = self.encoder(*(fill_up(part, KERNEL_ROWS) for part in inputs))
+        return encoded[: inputs[0].shape[0]]
+
+
+KERNEL_ROWS = 16
+"""Matrix kernels round differently for fewer rows than this, so batches are filled up to a multiple of it: then a
+row's answer is the same, bit for bit, whatever rows stand beside it."""
+
+
+def fill_up(rows: Tensor, multiple: int) -> Tensor:
+    """Repeat the last row until the number of rows is a multiple. **Shape:** ``(n, ...)`` -> ``(n or more, ...)``."""
+    missing = -rows.shape[0] % multiple
+    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])]) if missing else rows
+
+
+def weighted_mean(values: Tensor, weights: Tensor | None) -> Tensor:
+    """Mean over rows, each counted by its weight; weights have mean 1 over all training rows. **Shape:** ``(n,)``."""
+    return values.mean() if weights is None else (values * weights).mean()

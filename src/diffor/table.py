@@ -1,0 +1,82 @@
+"""What users pass as X: any table becomes a pandas frame whose columns stand in the fitted order."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_array
+
+
+def as_table(X: Any) -> pd.DataFrame:
+    """Read numpy arrays, pandas and polars frames, Arrow tables, lists and tensors as a pandas frame.
+
+    >>> as_table([[1, 2], [3, 4]]).columns.tolist()
+    [0, 1]
+    """
+    if isinstance(X, pd.DataFrame):
+        return _check_size(X)
+    module = type(X).__module__.split(".")[0]
+    if module == "polars":
+        return _check_size(_from_polars(X))
+    if module == "pyarrow" and hasattr(X, "to_pandas"):
+        return _check_size(X.to_pandas())
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise TypeError("X must be dense, however: it is a sparse matrix; pass X.toarray()")
+    # Strings and missing values are welcome here; the shape is not left to guess.
+    dense = check_array(X, dtype=None, ensure_all_finite=False, input_name="X")
+    if dense.dtype.kind in "US":
+        dense = dense.astype(object)
+    return pd.DataFrame(dense)
+
+
+def _check_size(table: pd.DataFrame) -> pd.DataFrame:
+    for count, thing in ((table.shape[1], "feature(s)"), (table.shape[0], "sample(s)")):
+        if count == 0:
+            raise ValueError(f"X must not be empty, however: it has 0 {thing} (shape={table.shape})")
+    repeated = table.columns[table.columns.duplicated()]
+    if len(repeated):
+        raise ValueError(f"column names must be unique, however: {repeated[0]!r} stands twice; rename one")
+    return table
+
+
+def _from_polars(X: Any) -> pd.DataFrame:
+    if not hasattr(X, "get_columns"):
+        raise TypeError(f"X must be a polars DataFrame, however: it is a {type(X).__name__}; call .collect() first")
+    return pd.DataFrame({column.name: column.to_numpy() for column in X.get_columns()})
+
+
+def match_columns(table: pd.DataFrame, names: list[Hashable]) -> pd.DataFrame:
+    """Put a table's columns in the fitted order, or say which are missing or unknown.
+
+    Tables without names are taken by position.
+    """
+    named = all(isinstance(name, str) for name in names)
+    if not named or not all(isinstance(name, str) for name in table.columns):
+        return table
+    missing = [name for name in names if name not in table.columns]
+    extra = [name for name in table.columns if name not in set(names)]
+    if missing or extra:
+        parts = [f"{word}: {', '.join(map(repr, which[:5]))}" for word, which in
+                 (("missing", missing), ("not seen in fit", extra)) if which]  # fmt: skip
+        raise ValueError(
+            "The feature names should match those that were passed during fit: X must have the columns of the "
+            f"training table, however: {'; '.join(parts)}"
+        )
+    return table[names] if list(table.columns) != names else table
+
+
+def check_weights(sample_weight: Any, n: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    """Weights scaled to mean 1, or None. **Shape:** ``(n,)``."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have one value per row, shape ({n},), however: shape={weights.shape}")
+    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+        raise ValueError("sample_weight must be finite, not negative and not all zero; remove or correct such weights")
+    return np.asarray(weights / weights.mean())

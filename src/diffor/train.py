@@ -1,0 +1,352 @@
+"""The one training loop: any model, in-memory rows, the best weights at the end.
+
+Every step draws its rows, noise and dropout from a seed of its own, so a run that resumes from a checkpoint repeats
+an uninterrupted one bit for bit, with no generator state to save.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from diffor.checkpoint import CheckpointError, pack, unpack, write_atomically
+from diffor.method import Inputs, OrdinalModel
+from diffor.prediction import Prediction
+
+STATE = "training.safetensors"
+PREDICT_ROWS = 16_384
+"""Samples (rows times draws) that one denoiser call handles: large enough for full speed, small enough for caches."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as tensors: inputs, targets in [0, 1], weights with mean 1, and the keys of their noise."""
+
+    inputs: Inputs
+    y: Tensor
+    weights: Tensor | None
+    keys: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, index: Tensor) -> Rows:
+        """Some of the rows. **Shape:** ``(k,)`` -> k rows."""
+        weights = None if self.weights is None else self.weights[index]
+        return Rows(tuple(part[index] for part in self.inputs), self.y[index], weights, self.keys[index])
+
+    def to(self, device: torch.device) -> Rows:
+        """The same rows on a device (keys stay where noise is made)."""
+        weights = None if self.weights is None else self.weights.to(device)
+        return Rows(tuple(part.to(device) for part in self.inputs), self.y.to(device), weights, self.keys)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train; the defaults are those of the ``balanced`` preset."""
+
+    max_steps: int = 4000
+    batch_size: int = 256
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.0
+    warmup_share: float = 0.05
+    decay: bool = True
+    ema: float = 0.999
+    gradient_clip: float = 1.0
+    evaluate_every: int = 100
+    patience: int = 10
+    valid_samples: int = 32
+    time_limit: float | None = None
+    checkpoint_dir: str | None = None
+    seed: int = 0
+    verbose: int = 1
+
+
+@dataclass
+class History:
+    """What happened: one record per evaluation, the best of them, and why training stopped."""
+
+    records: list[dict[str, float]] = field(default_factory=list)
+    best_step: int = 0
+    best_score: float | None = None
+    steps: int = 0
+    seconds: float = 0.0
+    stopped: str = "running"
+
+
+def train(
+    model: OrdinalModel,
+    data: Rows,
+    score: Callable[[OrdinalModel], float] | None,
+    config: TrainConfig,
+    fingerprint: str = "",
+) -> History:
+    """Train a model in place and leave it with its best weights.
+
+    ``score(model)`` is the validation loss to stop on (lower is better); without it the last averaged weights are
+    kept. ``fingerprint`` names data and settings, so that a checkpoint of another run is refused.
+    """
+    run = _Run(model, data, score, config, fingerprint)
+    if config.checkpoint_dir is not None:
+        run.resume()
+    devices = [data.y.device.index or 0] if data.y.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        try:
+            run.loop()
+        except KeyboardInterrupt:
+            run.history.stopped = "interrupted"
+            warnings.warn(
+                f"training was interrupted at step {run.history.steps}: the best model so far is kept", stacklevel=2
+            )
+    run.finish()
+    return run.history
+
+
+class _Run:
+    """The state of one training run, and what moves it forward."""
+
+    def __init__(
+        self,
+        model: OrdinalModel,
+        data: Rows,
+        score: Callable[[OrdinalModel], float] | None,
+        config: TrainConfig,
+        fingerprint: str,
+    ) -> None:
+        self.model, self.data, self.score, self.config, self.fingerprint = model, data, score, config, fingerprint
+        self.history = History()
+        self.parameters = list(model.parameters())
+        self.average = [parameter.detach().clone() for parameter in self.parameters]
+        self.best: list[Tensor] | None = None
+        self.optimizer = make_optimizer(self.parameters, config)
+        self.batch = min(config.batch_size, len(data))
+        self.order = (-1, torch.empty(0, dtype=torch.int64))
+        self.losses: list[dict[str, float]] = []
+        self.started, self.seconds_before = time.monotonic(), 0.0
+
+    def loop(self) -> None:
+        """Step until done, evaluating and saving on the way."""
+        history, config = self.history, self.config
+        if history.stopped != "running":
+            return
+        with tqdm(
+            total=config.max_steps,
+            initial=history.steps,
+            desc="fit",
+            unit="step",
+            disable=None if config.verbose else True,  # None: silent unless on a terminal
+        ) as bar:
+            while history.steps < config.max_steps:
+                self.step()
+                bar.update()
+                if history.steps % config.evaluate_every == 0 or history.steps == config.max_steps:
+                    self.evaluate()
+                    bar.set_postfix(self.progress_figures())
+                    self.save()
+                if self.should_stop():
+                    return
+        history.stopped = "finished"
+
+    def step(self) -> None:
+        """One update from one batch."""
+        step = self.history.steps
+        torch.manual_seed(step_seed(self.config.seed, step))
+        rows = self.data.take(self.batch_index(step))
+        self.model.train()
+        terms = self.model(rows.inputs, rows.y, rows.weights)
+        loss = torch.stack(list(terms.values())).sum()
+        if not torch.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss became {loss.item()} at step {step}: lower learning_rate "
+                f"(now {self.config.learning_rate}) or look for extreme values in X"
+            )
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.config.gradient_clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.learning_rate * self.rate_factor()
+        self.optimizer.step()
+        # Early averages must forget the random start, so the memory grows with the run.
+        memory = min(self.config.ema, (1 + step) / (10 + step))
+        torch._foreach_lerp_(self.average, [p.detach() for p in self.parameters], 1 - memory)
+        self.losses.append({name: float(term.detach()) for name, term in terms.items()})
+        self.history.steps += 1
+
+    def batch_index(self, step: int) -> Tensor:
+        """Rows of a step: epochs are shuffled one after another and cut into equal batches. **Shape:** ``(b,)``."""
+        n, first = len(self.data), step * self.batch
+        epochs = [(first + offset) // n for offset in (0, self.batch - 1)]
+        parts = []
+        for epoch in range(epochs[0], epochs[1] + 1):
+            order = self.epoch_order(epoch)
+            parts.append(order[max(first - epoch * n, 0) : first + self.batch - epoch * n])
+        return torch.cat(parts).to(self.data.y.device)
+
+    def epoch_order(self, epoch: int) -> Tensor:
+        """The shuffled rows of an epoch, which its number determines. **Shape:** ``(n,)``."""
+        if self.order[0] != epoch:
+            generator = torch.Generator().manual_seed(step_seed(self.config.seed, -1 - epoch))
+            self.order = (epoch, torch.randperm(len(self.data), generator=generator))
+        return self.order[1]
+
+    def rate_factor(self) -> float:
+        """Share of the learning rate at this moment: linear warm-up, then half a cosine down to zero."""
+        config, done = self.config, self.history.steps / self.config.max_steps
+        if config.time_limit is not None:  # whichever ends the run first
+            done = max(done, min(1.0, self.seconds() / config.time_limit))
+        if done < config.warmup_share:
+            return (self.history.steps + 1) / (config.max_steps * config.warmup_share + 1)
+        if not config.decay:
+            return 1.0
+        return 0.5 * (1 + math.cos(math.pi * (done - config.warmup_share) / (1 - config.warmup_share)))
+
+    def evaluate(self) -> None:
+        """Score the averaged weights on the validation rows and remember them if they are the best."""
+        record: dict[str, float] = {"step": self.history.steps, "seconds": self.seconds()}
+        if self.losses:
+            record |= {name: sum(loss[name] for loss in self.losses) / len(self.losses) for name in self.losses[0]}
+            self.losses = []
+        if self.score is not None:
+            with self.averaged():
+                record["valid_crps"] = self.score(self.model)
+            if self.history.best_score is None or record["valid_crps"] < self.history.best_score:
+                self.history.best_score, self.history.best_step = record["valid_crps"], self.history.steps
+                self.best = [value.clone() for value in self.average]
+        self.history.records.append(record)
+
+    def averaged(self) -> _Swapped:
+        """Context in which the model holds its averaged weights."""
+        return _Swapped(self.model, self.parameters, self.average)
+
+    def should_stop(self) -> bool:
+        """Whether patience or time has run out."""
+        waited = self.history.steps - self.history.best_step
+        if self.history.best_score is not None and waited >= self.config.patience * self.config.evaluate_every:
+            self.history.stopped = "no better validation score"
+        elif self.config.time_limit is not None and self.seconds() >= self.config.time_limit:
+            self.history.stopped = "time limit"
+        return self.history.stopped != "running"
+
+    def finish(self) -> None:
+        """Leave the model with its best weights, and the checkpoint marked as done."""
+        if self.score is not None and self.best is None and self.history.stopped != "interrupted":
+            self.evaluate()  # stopped by time before the first evaluation
+        with torch.no_grad():
+            for parameter, value in zip(self.parameters, self.best or self.average, strict=True):
+                parameter.copy_(value)
+        if self.best is None:
+            self.history.best_step = self.history.steps
+        self.history.seconds = self.seconds()
+        self.model.eval()
+        if self.history.stopped != "interrupted":  # an interrupted run is continued from its last checkpoint
+            self.save()
+
+    def seconds(self) -> float:
+        """Training time so far, over all resumed parts."""
+        return self.seconds_before + time.monotonic() - self.started
+
+    def progress_figures(self) -> dict[str, str]:
+        """What the progress bar shows."""
+        last = self.history.records[-1]
+        return {name: f"{last[name]:.4g}" for name in ("denoise", "increment", "valid_crps") if name in last}
+
+    # --- checkpoints ---
+
+    def save(self) -> None:
+        """Write the whole state to one file, atomically."""
+        if self.config.checkpoint_dir is None:
+            return
+        history = asdict(self.history) | {"seconds": self.seconds()}
+        tensors = {f"parameter.{i}": value for i, value in enumerate(self.parameters)}
+        tensors |= {f"average.{i}": value for i, value in enumerate(self.average)}
+        tensors |= {f"best.{i}": value for i, value in enumerate(self.best or [])}
+        for i, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{i}.{name}": value for name, value in state.items()}
+        facts = {"history": history, "fingerprint": self.fingerprint}
+        write_atomically(Path(str(self.config.checkpoint_dir)) / STATE, pack(tensors, facts))
+
+    def resume(self) -> None:
+        """Continue from the checkpoint folder, if it holds a run of the same data and settings."""
+        path = Path(str(self.config.checkpoint_dir)) / STATE
+        if not path.exists():
+            return
+        tensors, facts = unpack(path)
+        if facts.get("fingerprint") != self.fingerprint:
+            raise CheckpointError(
+                f"{path} belongs to a run with other data or settings: choose another checkpoint_dir or delete it"
+            )
+        self.history = History(**facts["history"])
+        self.seconds_before = self.history.seconds
+        count = len(self.parameters)
+        with torch.no_grad():
+            for i in range(count):
+                self.parameters[i].copy_(tensors[f"parameter.{i}"])
+                self.average[i].copy_(tensors[f"average.{i}"])
+        if "best.0" in tensors:
+            self.best = [tensors[f"best.{i}"].to(self.data.y.device) for i in range(count)]
+        state = self.optimizer.state_dict()
+        state["state"] = _optimizer_state(tensors)
+        self.optimizer.load_state_dict(state)
+
+
+class _Swapped:
+    """Lends a model other weights for the length of a ``with`` block."""
+
+    def __init__(self, model: OrdinalModel, parameters: list[torch.nn.Parameter], values: list[Tensor]) -> None:
+        self.model, self.parameters, self.values = model, parameters, values
+
+    def _exchange(self) -> None:
+        for parameter, value in zip(self.parameters, self.values, strict=True):
+            parameter.data, value.data = value.data, parameter.data
+
+    def __enter__(self) -> None:
+        self._exchange()
+        self.model.eval()
+
+    def __exit__(self, *_: object) -> None:
+        self._exchange()
+
+
+def make_optimizer(parameters: list[torch.nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
+    """Adam as in the paper, with decoupled weight decay if any is asked for."""
+    return torch.optim.AdamW(
+        parameters, lr=config.learning_rate, betas=(0.9, 0.999), weight_decay=config.weight_decay, fused=True
+    )
+
+
+def _optimizer_state(tensors: dict[str, Tensor]) -> dict[int, dict[str, Any]]:
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in tensors.items():
+        if name.startswith("optimizer."):
+            _, place, part = name.split(".")
+            state.setdefault(int(place), {})[part] = value
+    return state
+
+
+def step_seed(seed: int, step: int) -> int:
+    """A seed for each step (from 0) and each epoch (below 0) of a run."""
+    return (seed * 1_000_003 + step * 2_654_435_761 + 12_345) % (2**63 - 1)
+
+
+def predict_in_chunks(model: OrdinalModel, rows: Rows, n_samples: int) -> Prediction:
+    """Predict any number of rows in pieces of bounded size."""
+    chunk = chunk_rows(n_samples)
+    parts = []
+    for first in range(0, len(rows), chunk):
+        piece = rows.take(torch.arange(first, min(first + chunk, len(rows)), device=rows.y.device))
+        parts.append(model.predict(piece.inputs, piece.keys, n_samples))
+    return Prediction.concatenate(parts)
+
+
+def chunk_rows(n_samples: int) -> int:
+    """Rows whose samples fill one denoiser call; a multiple of 16, see ``KERNEL_ROWS``."""
+    return max(16, PREDICT_ROWS // max(n_samples, 1) // 16 * 16)

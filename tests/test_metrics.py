@@ -1,0 +1,794 @@
+import itertools
+import math
+import pickle
+import re
+import subprocess
+import sys
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from diffor import metrics
+from diffor.metrics import METRICS, scorer
+
+TIES = ("skip", "strict", "correct")
+close = pytest.approx
+
+
+# Numbers known from elsewhere.
+
+
+def test_gini_golden():
+    assert metrics.normalized_gini([0, 0, 5, 1, 10], [0.1, 0.3, 2, 0.2, 1]) == close(0.675 / 0.825)
+    assert round(metrics.normalized_gini([0, 0, 5, 1, 10], [0.1, 0.3, 2, 0.2, 1]), 6) == 0.818182
+
+
+def test_crps_golden():
+    assert metrics.crps_samples([3], [[1, 2, 4]]) == close(2 / 3)
+    assert metrics.crps_samples([3], [[1, 2, 4]], fair=True) == close(1 / 3)
+    assert round(metrics.crps_gaussian([3], [2], [1.5]), 6) == 0.607075
+
+
+def test_the_three_tie_rules_differ_as_published_numbers_do():
+    # On six-level labels the same predictions give .601, .768 and .721, which the share of label ties connects.
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 6, 3000)
+    p = y + rng.normal(scale=2.7, size=3000)
+    skip, strict, correct = (metrics.xauc(y, p, ties) for ties in TIES)
+    share = metrics.label_tie_share(y)
+    assert strict == close(skip * (1 - share))
+    assert correct == close(strict + share)
+    assert (strict, correct, skip) == close((0.601, 0.768, 0.721), abs=0.02)
+    assert metrics.xauc(y, y, "strict") == close(1 - share)
+
+
+# Pairs.
+
+
+def brute_xauc(y, p, ties="skip", w=None):
+    w = np.ones(len(y)) if w is None else w
+    right = total = 0.0
+    for i, j in itertools.combinations(range(len(y)), 2):
+        weight = w[i] * w[j]
+        if y[i] == y[j]:
+            score = {"skip": None, "strict": 0.0, "correct": 1.0}[ties]
+        else:
+            score = 0.5 if p[i] == p[j] else float((y[i] < y[j]) == (p[i] < p[j]))
+        if score is not None:
+            right, total = right + weight * score, total + weight
+    if ties != "skip":  # the copies that a count stands for are tied pairs
+        copies = sum(weight * (weight - 1) / 2 for weight in w)
+        right, total = right + copies * (ties == "correct"), total + copies
+    return right / total if total else None
+
+
+@st.composite
+def labelled(draw, min_size=2, max_size=24):
+    n = draw(st.integers(min_size, max_size))
+    top = draw(st.sampled_from([1, 3, 50]))
+    numbers = st.lists(st.integers(0, top), min_size=n, max_size=n)
+    return np.array(draw(numbers), float), np.array(draw(numbers), float) / 2, draw(st.randoms(use_true_random=False))
+
+
+@settings(deadline=None, max_examples=150)
+@given(labelled(), st.sampled_from(TIES))
+def test_xauc_equals_all_pairs(data, ties):
+    y, p, random = data
+    for w in (None, np.array([random.randint(1, 3) for _ in y], float)):
+        expected = brute_xauc(y, p, ties, w)
+        if expected is None:
+            with pytest.raises(ValueError, match="xauc needs two rows with different y_true"):
+                metrics.xauc(y, p, ties, sample_weight=w)
+        else:
+            assert metrics.xauc(y, p, ties, sample_weight=w) == close(expected, abs=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(labelled())
+def test_xauc_with_fractional_weights_equals_all_pairs(data):
+    y, p, random = data
+    w = np.array([random.random() + 0.01 for _ in y])
+    expected = brute_xauc(y, p, "skip", w)
+    if expected is not None:
+        assert metrics.xauc(y, p, sample_weight=w) == close(expected, abs=1e-12)
+
+
+@settings(deadline=None, max_examples=80)
+@given(labelled(), st.sampled_from(TIES))
+def test_xgauc_equals_a_loop_over_groups(data, ties):
+    y, p, random = data
+    groups = np.array([random.choice("abcde") for _ in y])
+    scores, sizes = [], []
+    for group in np.unique(groups):
+        inside = groups == group
+        score = brute_xauc(y[inside], p[inside], ties)
+        if score is not None:
+            scores.append(score)
+            sizes.append(inside.sum())
+    if scores:
+        assert metrics.xgauc(y, p, groups, ties) == close(np.average(scores, weights=sizes), abs=1e-12)
+    else:
+        with pytest.raises(ValueError, match="xgauc needs a group with a pair to compare"):
+            metrics.xgauc(y, p, groups, ties)
+
+
+def test_xgauc_leaves_out_single_rows_and_constant_groups():
+    y, p = [1, 2, 7, 5, 5], [1, 2, 0, 3, 4]
+    assert metrics.xgauc(y, p, [0, 0, 1, 2, 2]) == 1.0
+    assert metrics.xgauc(y, p, [0, 0, 1, 2, 2], "strict") == 0.5
+
+
+def test_xauc_of_many_rows():
+    rng = np.random.default_rng(0)
+    y = rng.permutation(60_000)
+    assert metrics.xauc(y, y) == 1.0
+    assert metrics.xauc(y, -y) == 0.0
+    assert metrics.xauc(y, np.zeros(len(y))) == 0.5
+    assert metrics.xauc(y, rng.normal(size=len(y))) == close(0.5, abs=0.01)
+    assert metrics.xgauc(y, y, y % 15_000) == 1.0
+
+
+def test_xauc_agrees_with_kendall():
+    from scipy.stats import kendalltau
+
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=5001)
+    p = y + rng.normal(size=5001)
+    assert metrics.xauc(y, p) == close((kendalltau(y, p).statistic + 1) / 2)
+
+
+def test_label_tie_share():
+    assert metrics.label_tie_share([1, 1, 1]) == 1.0
+    assert metrics.label_tie_share([1, 2, 3]) == 0.0
+    assert metrics.label_tie_share([1, 1, 2, 2]) == close(2 / 6)
+
+
+# Correlation, Gini.
+
+
+@settings(deadline=None, max_examples=60)
+@given(labelled(min_size=3))
+def test_correlations_agree_with_scipy(data):
+    from scipy.stats import pearsonr, spearmanr
+
+    y, p, _ = data
+    if np.ptp(y) and np.ptp(p):
+        assert metrics.lcc(y, p) == close(pearsonr(y, p).statistic, abs=1e-12)
+        assert metrics.srcc(y, p) == close(spearmanr(y, p).statistic, abs=1e-12)
+
+
+def test_correlation_of_extreme_scales():
+    assert metrics.lcc([1e-200, 2e-200, 3e-200], [1e200, 2e200, 3e200]) == close(1.0)
+    assert metrics.lcc([1, 2, 3], [1e9 + 1, 1e9 + 2, 1e9 + 3]) == close(1.0)
+
+
+@pytest.mark.parametrize("metric", ["lcc", "srcc"])
+def test_constant_input_scores_zero_and_says_so(metric):
+    function = getattr(metrics, metric)
+    with pytest.warns(RuntimeWarning, match=f"{metric} is undefined and given as 0: y_pred is constant") as caught:
+        assert function([1, 2, 3], [0.1, 0.1, 0.1]) == 0.0
+    assert caught[0].filename == __file__
+    with pytest.warns(RuntimeWarning, match="y_true is constant"):
+        assert function([1, 1, 2], [1, 2, 3], sample_weight=[1, 1, 0]) == 0.0
+
+
+@settings(deadline=None, max_examples=60)
+@given(labelled(max_size=5))
+def test_gini_averages_over_the_orders_of_ties(data):
+    y, p, _ = data
+    if not y.any():
+        return
+
+    def gini(order):
+        return 2 * np.mean(np.cumsum(y[list(order)]) / y.sum()) - 1
+
+    orders = [o for o in itertools.permutations(range(len(y))) if np.all(np.diff(p[list(o)]) <= 0)]
+    expected = np.mean([gini(order) for order in orders]) / gini(np.argsort(-y))
+    assert metrics.normalized_gini(y, p) == close(expected)
+
+
+# Points and grades.
+
+
+def test_errors_by_hand():
+    y, p = [1.0, 2.0, 4.0], [2.0, 2.0, 1.0]
+    assert metrics.mae(y, p) == close(4 / 3)
+    assert metrics.rmse(y, p) == close(math.sqrt(10 / 3))
+    assert metrics.pinball(y, p, 0.9) == close((0.1 + 0 + 2.7) / 3)
+    assert metrics.pinball(y, p) == close(metrics.mae(y, p) / 2)
+
+
+def test_small_integers_do_not_wrap_around():
+    y, p = np.array([0, 250], np.uint8), np.array([255, 5], np.uint8)
+    assert metrics.mae(y, p) == 250.0
+    assert metrics.qwk(y, p) == close(metrics.qwk(y.astype(int), p.astype(int)))
+
+
+def test_cs_includes_its_limit_and_rounds_on_request():
+    y, p = [20, 20, 20, 20], [25, 25.4, 14.6, 26]
+    assert metrics.cs(y, p) == 0.25
+    assert metrics.cs(y, p, round=True) == 0.75
+    assert metrics.cs(y, p, 6) == 1.0
+    assert metrics.cs(y, p, limit=0) == 0.0
+
+
+@settings(deadline=None, max_examples=60)
+@given(labelled())
+def test_qwk_equals_its_table_of_grades(data):
+    y, p, random = data
+    p = np.floor(p)
+    n_grades = 51
+    w = np.array([random.randint(0, 3) for _ in y], float)
+    w[0] = 1.0
+    observed = np.zeros((n_grades, n_grades))
+    np.add.at(observed, (y.astype(int), p.astype(int)), w)
+    expected = np.outer(observed.sum(1), observed.sum(0)) / w.sum()
+    distance = np.subtract.outer(np.arange(n_grades), np.arange(n_grades)) ** 2 / (n_grades - 1) ** 2
+    if (distance * expected).sum() > 1e-12:
+        kappa = 1 - (distance * observed).sum() / (distance * expected).sum()
+        assert metrics.qwk(y, p, sample_weight=w) == close(kappa)
+        assert metrics.qwk(y, p, n_grades=n_grades, sample_weight=w) == close(kappa)
+        assert metrics.qwk(y, p, labels=range(n_grades), sample_weight=w) == close(kappa)
+
+
+def test_qwk_agrees_with_scikit_learn_and_keeps_missing_grades():
+    from sklearn.metrics import cohen_kappa_score
+
+    y, p = [0, 0, 3, 1, 3, 0], [0, 1, 3, 0, 0, 1]
+    expected = cohen_kappa_score(y, p, weights="quadratic", labels=[0, 1, 2, 3])
+    assert metrics.qwk(y, p) == close(expected)
+    assert metrics.qwk(y, p, n_grades=7) == close(expected)
+    words = np.array(["none", "mild", "bad", "worst"])
+    assert metrics.qwk(words[y], words[p], labels=list(words)) == close(expected)
+
+
+def test_qwk_of_one_grade_is_zero_and_says_so():
+    with pytest.warns(RuntimeWarning, match="qwk is undefined and given as 0: there is only one grade"):
+        assert metrics.qwk([2, 2], [2, 2]) == 0.0
+    assert metrics.qwk([2, 2], [1, 1]) == 0.0  # as far apart as chance makes them
+
+
+def test_accuracy_off_by():
+    y, p = [0, 1, 2, 3], [0, 2, 0, 0]
+    assert [metrics.accuracy_off_by(y, p, d) for d in range(4)] == [0.25, 0.5, 0.75, 1.0]
+
+
+# Distributions.
+
+
+def test_crps_of_samples_equals_all_pairs():
+    rng = np.random.default_rng(0)
+    y, x = rng.normal(size=7), rng.integers(-3, 4, size=(7, 9)).astype(float)
+    spread = np.abs(x[:, :, None] - x[:, None, :]).sum((1, 2)) / 2
+    distance = np.abs(x - y[:, None]).mean(1)
+    assert metrics.crps_samples(y, x) == close(np.mean(distance - spread / 81))
+    assert metrics.crps_samples(y, x, fair=True) == close(np.mean(distance - spread / 72))
+
+
+def test_crps_of_one_sample_is_the_absolute_error():
+    y, p = [1.0, 5.0], [2.0, 2.0]
+    assert metrics.crps_samples(y, np.array(p)[:, None]) == metrics.mae(y, p)
+    assert metrics.crps_gaussian(y, p, [0, 0]) == metrics.mae(y, p)
+
+
+def test_crps_from_samples_quantiles_and_bins_meet_the_closed_form():
+    from scipy.stats import norm
+
+    y = np.array([3.0, 1.0, 2.2])
+    exact = metrics.crps_gaussian(y, [2.0] * 3, [1.5] * 3)
+    levels = (np.arange(2000) + 0.5) / 2000
+    quantiles = np.tile(norm.ppf(levels, 2, 1.5), (3, 1))
+    edges = np.linspace(-8, 12, 4001)
+    bins = np.tile(np.diff(norm.cdf(edges, 2, 1.5)), (3, 1))
+    assert metrics.crps_samples(y, quantiles) == close(exact, abs=1e-3)
+    assert metrics.crps_quantiles(y, quantiles, levels) == close(exact, abs=1e-3)
+    assert metrics.crps_bins(y, bins / bins.sum(1, keepdims=True), edges) == close(exact, abs=1e-2)
+
+
+def test_fair_crps_does_not_depend_on_the_number_of_samples():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=20_000)
+    exact = metrics.crps_gaussian(y, np.zeros(20_000), np.ones(20_000))
+    few = rng.normal(size=(20_000, 3))
+    assert metrics.crps_samples(y, few, fair=True) == close(exact, abs=0.01)
+    assert metrics.crps_samples(y, few) > exact + 0.1
+
+
+def test_single_precision_samples_and_several_blocks(monkeypatch):
+    rng = np.random.default_rng(0)
+    y, x = rng.normal(size=50), rng.normal(size=(50, 8)).astype(np.float32)
+    y[:9] = x[:9, 3]
+    cases = (metrics.crps_samples, metrics.picp, metrics.qice)
+    whole = [function(y, x) for function in cases]
+    monkeypatch.setattr(metrics, "_BLOCK_SIZE", 24)
+    assert [function(y, x) for function in cases] == close(whole)
+    assert whole == close([function(y, x.astype(np.float64)) for function in cases])
+    # In double precision 0.1 is not the single-precision 0.1 of the samples; both mean the same point mass.
+    assert metrics.picp([0.1], np.full((1, 5), 0.1, np.float32)) == 1.0
+    assert metrics.qice([0.1] * 4000, np.full((4000, 5), 0.1, np.float32)) < 0.02
+
+
+def test_crps_bins_is_the_sum_over_upper_edges():
+    p = [[0.1, 0.2, 0.3, 0.4]]
+    edges = [0, 1, 2, 4, 8]
+    assert metrics.crps_bins([2], p, edges) == close(0.1**2 + 0.7**2 + 2 * 0.4**2)
+    assert metrics.crps_bins([-3], p, edges) == close(0.9**2 + 0.7**2 + 2 * 0.4**2 + 3)
+    assert metrics.crps_bins([10], p, edges) == close(0.1**2 + 0.3**2 + 2 * 0.6**2 + 4 + 2)
+
+
+def test_rps_is_crps_of_bins_of_width_one():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(5), size=20)
+    y = rng.integers(0, 5, 20)
+    assert metrics.rps(y, p) == close(metrics.crps_bins(y, p, np.arange(-1, 5)))
+    assert metrics.rps([4], [[1, 0, 0, 0, 0]]) == 4.0
+    assert metrics.rps([0], [[1]]) == 0.0
+
+
+def test_coverage_and_width_include_the_ends():
+    assert metrics.coverage([0, 1, 2], [0, 0, 0], [1, 1, 1]) == close(2 / 3)
+    assert metrics.interval_width([0, 1], [4, 1]) == 2.0
+
+
+def test_picp_is_the_coverage_of_percentiles():
+    rng = np.random.default_rng(0)
+    y, x = rng.normal(size=500), rng.normal(size=(500, 200))
+    low, high = np.percentile(x, [2.5, 97.5], axis=1)
+    assert metrics.picp(y, x) == metrics.coverage(y, low, high)
+    assert metrics.picp(y, x) == close(0.95, abs=0.03)
+    assert metrics.picp(y, x, coverage=0.5) == close(0.5, abs=0.06)
+
+
+@pytest.mark.parametrize("n_samples", [1, 7, 200])
+@pytest.mark.parametrize("mass", [0.0, 0.7])
+def test_qice_of_a_calibrated_prediction_is_zero(n_samples, mass):
+    rng = np.random.default_rng(0)  # deliberately the seed that qice itself uses
+
+    def draw(shape):
+        return np.where(rng.random(shape) < mass, 0.0, rng.lognormal(size=shape))
+
+    assert metrics.qice(draw(20_000), draw((20_000, n_samples))) < 0.005
+
+
+def test_qice_by_hand():
+    x = np.tile(np.arange(1, 100), (4, 1))
+    assert metrics.qice([-1, 0.5, 0, -9], x) == close((0.9 + 9 * 0.1) / 10)  # all below: the first interval
+    assert metrics.qice([100] * 4, x) == close((0.9 + 9 * 0.1) / 10)  # all above: the last one
+    assert metrics.qice([5.5, 15.5, 25.5, 35.5], x, n_bins=4) == close((0.25 + 0.25 + 0.5) / 4)  # 2, 2, 0, 0 rows
+
+
+def test_qice_repeats_for_the_same_random_state():
+    y, x = np.zeros(50), np.zeros((50, 4))
+    assert metrics.qice(y, x) == metrics.qice(y, x, random_state=0)
+    assert metrics.qice(y, x, random_state=1) == metrics.qice(y, x, random_state=1)
+    first, second = (metrics.qice(y, x, random_state=np.random.default_rng(1)) for _ in range(2))
+    assert first == second
+    assert len({metrics.qice(y, x, random_state=seed) for seed in range(9)}) > 1
+
+
+# Weights.
+
+
+def make_rows(seed, n):
+    rng = np.random.default_rng(seed)
+    low = rng.integers(0, 4, n)
+    return {
+        "y": rng.integers(0, 5, n),
+        "grades": rng.integers(0, 5, n),
+        "p": rng.integers(0, 6, n) / 2,
+        "groups": rng.choice(["a", "b", "c"], n),
+        "samples": rng.integers(0, 5, (n, 4)),
+        "quantiles": np.sort(rng.normal(size=(n, 3)), 1),
+        "probabilities": rng.dirichlet(np.ones(5), n),
+        "low": low,
+        "high": low + rng.integers(0, 3, n),
+        "sd": rng.random(n),
+    }
+
+
+WEIGHTED = {
+    "mae": lambda r, **w: metrics.mae(r["y"], r["p"], **w),
+    "rmse": lambda r, **w: metrics.rmse(r["y"], r["p"], **w),
+    "cs": lambda r, **w: metrics.cs(r["y"], r["p"], 1, **w),
+    "pinball": lambda r, **w: metrics.pinball(r["y"], r["p"], 0.8, **w),
+    "xauc": lambda r, **w: metrics.xauc(r["y"], r["p"], **w),
+    "xauc_strict": lambda r, **w: metrics.xauc(r["y"], r["p"], "strict", **w),
+    "xauc_correct": lambda r, **w: metrics.xauc(r["y"], r["p"], "correct", **w),
+    "xgauc": lambda r, **w: metrics.xgauc(r["y"], r["p"], r["groups"], **w),
+    "xgauc_strict": lambda r, **w: metrics.xgauc(r["y"], r["p"], r["groups"], "strict", **w),
+    "xgauc_correct": lambda r, **w: metrics.xgauc(r["y"], r["p"], r["groups"], "correct", **w),
+    "lcc": lambda r, **w: metrics.lcc(r["y"], r["p"], **w),
+    "srcc": lambda r, **w: metrics.srcc(r["y"], r["p"], **w),
+    "normalized_gini": lambda r, **w: metrics.normalized_gini(r["y"], r["p"], **w),
+    "qwk": lambda r, **w: metrics.qwk(r["y"], r["grades"], **w),
+    "qwk_labels": lambda r, **w: metrics.qwk(r["y"], r["grades"], labels=[4, 2, 0, 1, 3], **w),
+    "accuracy_off_by": lambda r, **w: metrics.accuracy_off_by(r["y"], r["grades"], **w),
+    "crps_samples": lambda r, **w: metrics.crps_samples(r["y"], r["samples"], **w),
+    "crps_fair": lambda r, **w: metrics.crps_samples(r["y"], r["samples"], fair=True, **w),
+    "crps_quantiles": lambda r, **w: metrics.crps_quantiles(r["y"], r["quantiles"], [0.1, 0.5, 0.9], **w),
+    "crps_bins": lambda r, **w: metrics.crps_bins(r["y"], r["probabilities"], [0, 1, 2, 3, 3.5, 5], **w),
+    "crps_gaussian": lambda r, **w: metrics.crps_gaussian(r["y"], r["p"], r["sd"], **w),
+    "rps": lambda r, **w: metrics.rps(r["y"], r["probabilities"], **w),
+    "picp": lambda r, **w: metrics.picp(r["y"], r["samples"], 0.5, **w),
+    "coverage": lambda r, **w: metrics.coverage(r["y"], r["low"], r["high"], **w),
+    "interval_width": lambda r, **w: metrics.interval_width(r["low"], r["high"], **w),
+}
+
+
+def outcome(function, rows, **weight):
+    """The value, or the kind of refusal: without a comparable pair both sides must refuse."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            return function(rows, **weight)
+        except ValueError as error:
+            return str(error).split(",")[0]
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.integers(0, 10**6), st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any))
+def test_whole_weights_equal_repeated_rows(seed, weights):
+    rows = make_rows(seed, len(weights))
+    repeated = {name: np.repeat(values, weights, axis=0) for name, values in rows.items()}
+    for name, function in WEIGHTED.items():
+        left, right = outcome(function, rows, sample_weight=weights), outcome(function, repeated)
+        assert left == (right if isinstance(right, str) else close(right, abs=1e-9)), name
+
+
+COUNTING = ("strict", "correct", "normalized_gini")  # where weights are numbers of copies
+
+
+@pytest.mark.parametrize("name", [name for name in WEIGHTED if not name.endswith(COUNTING)])
+def test_the_unit_of_the_weights_does_not_matter(name):
+    rows = make_rows(3, 30)
+    weights = np.random.default_rng(0).random(30)
+    value = WEIGHTED[name](rows, sample_weight=weights)
+    assert value == close(WEIGHTED[name](rows, sample_weight=weights * 1e-3))
+    assert value != close(WEIGHTED[name](rows), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in WEIGHTED if name.endswith(COUNTING)])
+def test_counting_metrics_refuse_half_a_copy(name):
+    message = r"whole numbers for .*, where a weight counts copies of a row, however: .*=0\.5; scale and round"
+    with pytest.raises(ValueError, match=message):
+        WEIGHTED[name](make_rows(0, 3), sample_weight=[1, 0.5, 1])
+
+
+def test_every_result_is_a_python_float():
+    rows = make_rows(1, 20)
+    for name, function in WEIGHTED.items():
+        assert type(function(rows)) is float, name
+    assert type(metrics.qice(rows["y"], rows["samples"])) is float
+    assert type(metrics.label_tie_share(rows["y"])) is float
+
+
+# Refusals.
+
+ONE = [1.0, 2.0]
+BINS = [[0.5, 0.5], [0.5, 0.5]]
+REFUSED = [
+    (
+        lambda: metrics.mae([1, 2, 3], [1, 2]),
+        "y_true and y_pred must have the same length, however: len(y_true)=3, len(",
+    ),
+    (lambda: metrics.mae([], []), "y_true must not be empty, however: y_true.shape=(0,); give at least one row"),
+    (lambda: metrics.mae([[1]], [1]), "y_true must have the shape (n,), however: y_true.shape=(1, 1); reshape it"),
+    (lambda: metrics.mae(ONE, [1, math.nan]), "y_pred must hold finite numbers, however: y_pred[1]=nan; drop or fill"),
+    (lambda: metrics.mae([math.inf, 1], ONE), "y_true must hold finite numbers, however: y_true[0]=inf; drop or fill"),
+    (lambda: metrics.mae(["a", "b"], ONE), "y_true must be an array of numbers, however: list; convert it first"),
+    (lambda: metrics.mae(np.array(["1"]), [1]), "y_true must be an array of numbers, however: <U1; convert it first"),
+    (lambda: metrics.mae([object()], [1]), "y_true must be an array of numbers, however: list; convert it first"),
+    (
+        lambda: metrics.mae(ONE, ONE, sample_weight=[1, -2]),
+        "sample_weight must not be negative, however: sample_weight[1]=-2.0; give rows to ignore the weight 0",
+    ),
+    (
+        lambda: metrics.mae(ONE, ONE, sample_weight=[0, 0]),
+        "sample_weight must have a positive sum, however: sum=0.0; give some row a positive weight",
+    ),
+    (
+        lambda: metrics.mae(ONE, ONE, sample_weight=[1]),
+        "y_true and sample_weight must have the same length, however: len(y_true)=2, len(sample_weight)=1; pass them",
+    ),
+    (lambda: metrics.mae(ONE, ONE, sample_weight=[1, math.nan]), "sample_weight must hold finite numbers, however: "),
+    (
+        lambda: metrics.cs(ONE, ONE, limit=-1),
+        "limit must not be negative, however: limit=-1; give the largest accepted",
+    ),
+    (lambda: metrics.pinball(ONE, ONE, level=1), "level must lie strictly between 0 and 1, however: level=1; give 0.9"),
+    (lambda: metrics.xauc(ONE, ONE, ties="half"), "ties must be 'skip', 'strict' or 'correct', however: ties='half'; "),
+    (
+        lambda: metrics.xauc([3, 3], ONE),
+        "xauc needs two rows with different y_true, however: y_true=3.0 in all of 2 row(s); give more rows",
+    ),
+    (
+        lambda: metrics.xauc([3], [1], "strict"),
+        "xauc needs two rows, however: y_true=3.0 in all of 1 row(s); give more",
+    ),
+    (
+        lambda: metrics.xgauc(ONE, ONE, ["a", "b"]),
+        "xgauc needs a group with a pair to compare, however: 2 group(s) and 2 row(s), none with one; check",
+    ),
+    (lambda: metrics.xgauc(ONE, ONE, [["a", "b"]]), "groups must have the shape (n,), however: groups.shape=(1, 2); "),
+    (lambda: metrics.xgauc(ONE, ONE, [1, math.nan]), "groups must hold finite numbers, however: groups[1]=nan; "),
+    (
+        lambda: metrics.xgauc(ONE, ONE, np.array([1, "a"], object)),
+        "groups must be of one type, however: a mixture that has no order; use strings",
+    ),
+    (lambda: metrics.xgauc(ONE, ONE, [1]), "y_true and y_pred and groups must have the same length, however: "),
+    (
+        lambda: metrics.label_tie_share([1]),
+        "y_true must hold at least two rows to make a pair, however: len(y_true)=1; ",
+    ),
+    (
+        lambda: metrics.normalized_gini([-1, 2], ONE),
+        "y_true must not be negative to be shared out, however: y_true[0]=-1.0; shift it or choose xauc",
+    ),
+    (
+        lambda: metrics.normalized_gini([0, 0], ONE),
+        "y_true must have a positive sum to be shared out, however: sum=0.0; choose another metric",
+    ),
+    (
+        lambda: metrics.qwk([0, 1], [0.2, 1]),
+        "y_pred must hold grades, that is whole numbers, however: y_pred[0]=0.2; round or bin it first",
+    ),
+    (
+        lambda: metrics.qwk([0, 3], [0, 1], n_grades=3),
+        "y_true must lie in 0..2, however: y_true[1]=3; count grades from 0",
+    ),
+    (
+        lambda: metrics.qwk([0, 3], [0, 1], n_grades=0),
+        "n_grades must be positive, however: n_grades=0; count all grades",
+    ),
+    (
+        lambda: metrics.qwk([0, 1], [0, 1], 2, [0, 1]),
+        "n_grades and labels exclude each other, however: n_grades=2 and labels=[0, 1]; give one",
+    ),
+    (
+        lambda: metrics.qwk(["a", "b"], ["a", "c"], labels=["a", "b"]),
+        "y_pred must hold only the given labels, however: y_pred[1]='c'; add it to labels, or round or bin it first",
+    ),
+    (lambda: metrics.qwk([0], [0], labels=[0, 0]), "labels must differ from each other, however: labels=[0, 0]; drop"),
+    (lambda: metrics.qwk([[0]], [0], labels=[0]), "y_true must have the shape (n,), however: y_true.shape=(1, 1); "),
+    (
+        lambda: metrics.accuracy_off_by([0], [0], -1),
+        "distance must not be negative, however: distance=-1; 0 gives plain",
+    ),
+    (
+        lambda: metrics.accuracy_off_by([0], [0.5]),
+        "y_pred must hold grades, that is whole numbers, however: y_pred[0]=0.5",
+    ),
+    (lambda: metrics.rps([0, 2], BINS), "y_true must lie in 0..1, however: y_true[1]=2; count grades from 0"),
+    (
+        lambda: metrics.rps([0], [[-0.5, 1.5]]),
+        "probabilities must not be negative, however: probabilities[0, 0]=-0.5; apply a softmax first",
+    ),
+    (
+        lambda: metrics.rps([0], [[0.5, 0.25]]),
+        "probabilities.sum(axis=1) must be one, however: probabilities.sum(axis=1)[0]=0.75; divide each row by its sum",
+    ),
+    (
+        lambda: metrics.coverage(ONE, [0, 3], [1, 2]),
+        "low must not exceed high, however: low=3.0 and high=2.0 in row 1; swap them",
+    ),
+    (
+        lambda: metrics.crps_samples(ONE, ONE),
+        "samples must have the shape (n, m), however: samples.shape=(2,); reshape",
+    ),
+    (
+        lambda: metrics.crps_samples([1], [[]]),
+        "samples must not be empty, however: samples.shape=(1, 0); give at least",
+    ),
+    (
+        lambda: metrics.crps_samples([1], [[1, math.nan]]),
+        "samples must hold finite numbers, however: samples[0, 1]=nan; ",
+    ),
+    (
+        lambda: metrics.crps_samples([1], [[1]], fair=True),
+        "samples must have two columns for fair=True, however: 1; draw more samples",
+    ),
+    (
+        lambda: metrics.crps_quantiles(ONE, BINS, [0, 0.5]),
+        "levels must lie strictly between 0 and 1, however: levels=[0, 0.5]; give 0.9 for 90 percent",
+    ),
+    (
+        lambda: metrics.crps_quantiles(ONE, BINS, [0.5]),
+        "levels must name each column of quantiles, however: len(levels)=1 and quantiles.shape=(2, 2); give one level",
+    ),
+    (
+        lambda: metrics.crps_bins(ONE, BINS, [0, 1]),
+        "edges must have one entry more than there are bins, however: len(edges)=2 and probabilities.shape=(2, 2); ",
+    ),
+    (lambda: metrics.crps_bins(ONE, BINS, [0, 1, 1]), "edges must increase, however: edges=[0.0, 1.0, 1.0]; sort them"),
+    (lambda: metrics.crps_gaussian([1], [1], [-1]), "sd must not be negative, however: sd[0]=-1.0; give a standard"),
+    (lambda: metrics.qice(ONE, BINS, n_bins=1), "n_bins must be at least 2, however: n_bins=1; 10 is customary"),
+    (
+        lambda: metrics.picp(ONE, BINS, coverage=95),
+        "coverage must lie strictly between 0 and 1, however: coverage=95; ",
+    ),
+    (lambda: scorer("mea"), "name must be that of a metric, however: name='mea'; did you mean 'mae'?"),
+    (lambda: scorer("gini"), "name must be that of a metric, however: name='gini'; did you mean 'normalized_gini'?"),
+    (
+        lambda: scorer("crps_samples"),
+        "name must be that of a metric, however: name='crps_samples'; did you mean 'crps'?",
+    ),
+    (lambda: scorer("zzz"), "name must be that of a metric, however: name='zzz'; choose one of mae, rmse, cs, xauc"),
+    (lambda: scorer("coverage", 90), "coverage must lie strictly between 0 and 1, however: coverage=90; give 0.9"),
+    (
+        lambda: scorer("qice")(Gaussian().fit([[0], [1]], ONE), [[0], [1]], ONE, sample_weight=[1, 1]),
+        "sample_weight must be None for qice, however: it was given; leave it out",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message[:50] for _, message in REFUSED])
+def test_refusals_say_rule_value_and_cure(call, message):
+    with pytest.raises(ValueError, match="^" + re.escape(message)) as caught:
+        call()
+    assert re.search("however: .+; .+", str(caught.value))
+
+
+# The table and the scorers.
+
+
+class Gaussian(RegressorMixin, BaseEstimator):
+    """A line with normal noise around it; grades are its rounded value."""
+
+    def __init__(self, whole=False, pair=True):
+        self.whole = whole
+        self.pair = pair
+
+    def fit(self, X, y, sample_weight=None):
+        self.slope_, self.start_ = np.polyfit(np.ravel(X), y, 1, w=sample_weight)
+        self.sd_ = max(np.std(y - self.predict(X)), 0.1)
+        return self
+
+    def predict(self, X):
+        line = self.start_ + self.slope_ * np.ravel(X)
+        return np.rint(line) if self.whole else line
+
+    def predict_distribution(self, X):
+        noise = np.random.default_rng(0).normal(scale=self.sd_, size=(len(X), 50))
+        return SimpleNamespace(samples=self.predict(X)[:, None] + noise)
+
+    def predict_interval(self, X, coverage):
+        half = 3 * self.sd_ * coverage
+        low, high = self.predict(X) - half, self.predict(X) + half
+        return (low, high) if self.pair else np.stack([low, high], axis=1)
+
+
+def line_data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 8, (120, 1))
+    return X, np.rint(np.clip(X[:, 0] + rng.normal(size=120), 0, 9)).astype(int)
+
+
+def test_the_table_is_complete_and_described():
+    names = ["mae", "rmse", "cs", "xauc", "xauc_strict", "xauc_correct", "lcc", "srcc", "normalized_gini"]
+    assert [metric.name for metric in METRICS.values() if metric.kind == "point"] == names
+    assert [metric.name for metric in METRICS.values() if metric.kind == "grade"] == ["qwk", "accuracy_off_by"]
+    for name, metric in METRICS.items():
+        assert metric.name == name
+        assert metric.description.endswith(".")
+        assert metric.takes_weight == (name != "qice")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_better_predictions_score_higher(name):
+    X, y = line_data()
+    kind = METRICS[name].kind
+    good, bad = Gaussian(whole=kind == "grade").fit(X, y), Gaussian(whole=kind == "grade").fit(X, y)
+    bad.slope_, bad.start_ = -0.7 * good.slope_, 9.0
+    if name == "interval_width":
+        bad.sd_ *= 2
+    assert scorer(name)(good, X, y) > scorer(name)(bad, X, y)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_scorers_survive_pickling_and_take_weights(name):
+    X, y = line_data()
+    model = Gaussian(whole=True).fit(X, y)
+    original = scorer(name)
+    copy = pickle.loads(pickle.dumps(original))
+    value = copy(model, X, y)
+    assert value == original(model, X, y)
+    assert type(value) is float
+    if METRICS[name].takes_weight:
+        weights = np.arange(len(y)) % 3
+        expected = original(model, np.repeat(X, weights, axis=0), np.repeat(y, weights))
+        if METRICS[name].kind != "samples":  # the model draws other samples for other rows
+            assert original(model, X, y, sample_weight=weights) == close(expected)
+
+
+def test_scorers_work_in_cross_validation():
+    from sklearn.model_selection import cross_val_score, cross_validate
+
+    X, y = line_data()
+    for name in METRICS:
+        values = cross_val_score(Gaussian(whole=True), X, y, cv=3, scoring=scorer(name), error_score="raise")
+        assert np.isfinite(values).all(), name
+    scoring = {name: scorer(name) for name in ("mae", "crps", "coverage")}
+    several = cross_validate(Gaussian(pair=False), X, y, cv=3, scoring=scoring, n_jobs=2, error_score="raise")
+    assert (several["test_crps"] > several["test_mae"]).all()
+    assert (several["test_crps"] < 0).all()
+
+
+def test_the_interval_scorer_passes_its_coverage_on():
+    X, y = line_data()
+    model = Gaussian().fit(X, y)
+    widths = [scorer("interval_width", coverage)(model, X, y) for coverage in (0.5, 0.9)]
+    assert widths == close([-6 * model.sd_ * 0.5, -6 * model.sd_ * 0.9])
+    array, as_list = Gaussian(pair=False).fit(X, y), Gaussian().fit(X, y)
+    as_list.predict_interval = lambda X, coverage: list(model.predict_interval(X, coverage))
+    assert scorer("coverage")(array, X[:2], y[:2]) == scorer("coverage")(model, X[:2], y[:2])
+    assert scorer("interval_width")(as_list, X[:2], y[:2]) == scorer("interval_width")(model, X[:2], y[:2])
+
+
+def test_weights_reach_the_scorer_through_metadata_routing():
+    import sklearn
+    from sklearn.exceptions import UnsetMetadataPassedError
+    from sklearn.model_selection import KFold, cross_val_score
+
+    X, y = line_data()
+    weights = np.where(X[:, 0] > 4, 1.0, 0.0)
+    weights[::7] = 2.0
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = Gaussian().set_fit_request(sample_weight=False)
+        options = {"cv": 3, "error_score": "raise", "params": {"sample_weight": weights}}
+        asked = scorer("mae").set_score_request(sample_weight=True)
+        weighted = cross_val_score(model, X, y, scoring=asked, **options)
+        with pytest.raises(UnsetMetadataPassedError):
+            cross_val_score(model, X, y, scoring=scorer("mae"), **options)
+        with pytest.raises(TypeError, match="not routed to any object"):
+            cross_val_score(model, X, y, scoring=scorer("qice"), **options)
+    folds = [(train, test) for train, test in KFold(3).split(X)]
+    models = [Gaussian().fit(X[train], y[train]) for train, _ in folds]
+    expected = [
+        -metrics.mae(y[test], fitted.predict(X[test]), sample_weight=weights[test])
+        for fitted, (_, test) in zip(models, folds, strict=True)
+    ]
+    assert weighted == close(np.array(expected))
+
+
+def test_several_scorers_share_weights():
+    from sklearn.inspection import permutation_importance
+
+    X, y = line_data()
+    scoring = {"mae": scorer("mae"), "qice": scorer("qice")}
+    model = Gaussian().fit(X, y)
+    found = permutation_importance(model, X, y, scoring=scoring, n_repeats=2, sample_weight=np.ones(len(y)))
+    assert found["mae"].importances_mean[0] > 0
+
+
+def test_scorer_names_the_missing_method():
+    from sklearn.linear_model import LinearRegression
+
+    model = LinearRegression().fit([[0], [1]], ONE)
+    expected = "crps needs predict_distribution, however: LinearRegression has none; choose another metric"
+    with pytest.raises(TypeError, match=expected):
+        scorer("crps")(model, [[0]], [1])
+
+
+def test_pandas_input():
+    import pandas as pd
+
+    y, p = pd.Series([1, 2, 3], index=[7, 8, 9]), pd.Series([1, 2, 5], index=[3, 2, 1])
+    assert metrics.mae(y, p) == close(2 / 3)
+    assert metrics.crps_samples(y, pd.DataFrame({"a": p, "b": p})) == close(2 / 3)
+    assert metrics.xgauc(y, p, pd.Series(["u", "u", "v"])) == 1.0
+
+
+def test_the_module_imports_no_heavy_library():
+    # Loaded by its file, since the package around it may import more.
+    code = (
+        "import importlib.util, sys; spec = importlib.util.spec_from_file_location('m', sys.argv[1]); "
+        "module = importlib.util.module_from_spec(spec); sys.modules['m'] = module; spec.loader.exec_module(module); "
+        "print([name for name in ('sklearn', 'scipy', 'torch', 'pandas') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code, metrics.__file__], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
