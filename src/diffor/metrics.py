@@ -615,6 +615,18 @@ def crps_samples(
     0.333333
     """
     weights, (true, table) = _rows(sample_weight, y_true=y_true, samples=samples)
+    return _mean(crps_each(true, table, fair), weights)
+
+
+def crps_each(y_true: ArrayLike, samples: ArrayLike, fair: bool = False) -> FloatArray:
+    """Score of :func:`crps_samples` row by row.
+
+    Shape: `y_true` (n,), `samples` (n, m) -> (n,).
+
+    >>> crps_each([3, 1], [[3, 3], [0, 2]]).tolist()
+    [0.0, 0.5]
+    """
+    _, (true, table) = _rows(None, y_true=y_true, samples=samples)
     n_samples = table.shape[1]
     if fair and n_samples < 2:
         raise ValueError(f"samples must have two columns for fair=True, however: {n_samples}; draw more samples")
@@ -625,7 +637,7 @@ def crps_samples(
     for block in _row_blocks(table):
         errors = np.sort(table[block].astype(np.float64) - true[block, None], axis=1)
         scores[block] = np.abs(errors).mean(axis=1) - errors @ spread
-    return _mean(scores, weights)
+    return scores
 
 
 def _row_blocks(table: FloatArray) -> Iterator[slice]:

@@ -8,6 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.metrics import crps_each
+
 Array = NDArray[np.floating]
 
 
@@ -139,11 +141,3 @@ class Prediction:
     def crps(self, y: ArrayLike) -> Array:
         """Continuous ranked probability score of each row, in the target's units. **Shape:** ``(n,)`` -> ``(n,)``."""
         return crps_each(np.asarray(y, dtype=np.float64), self.samples)
-
-
-def crps_each(y, samples):
-    m = samples.shape[1]
-    x = np.sort(samples.astype(np.float64), axis=1)
-    first = np.abs(x - y[:, None]).mean(axis=1)
-    rank = 2 * np.arange(1, m + 1) - m - 1
-    return first - (x * rank).sum(axis=1) / m**2
