@@ -1,0 +1,38 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both need Python 3.10+ and nothing else.
+PYTHON ?= python3
+VENV := .venv
+PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint check speed clean
+
+demo: $(VENV)/.ready-demo
+	$(VENV)/bin/diffor demo --force
+
+test: $(VENV)/.ready-dev
+	$(VENV)/bin/pytest -n auto --dist worksteal
+
+lint: $(VENV)/.ready-dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+check: lint test
+
+speed: $(VENV)/.ready-dev
+	$(VENV)/bin/python benchmarks/speed.py
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "DiffoR needs Python 3.10 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready-demo: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[plots,parquet]'
+	touch $@
+
+$(VENV)/.ready-dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	touch $@ $(VENV)/.ready-demo
