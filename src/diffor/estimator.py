@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ from diffor.presets import Settings, resolve_settings
 from diffor.row_noise import row_keys
 from diffor.table import as_table, check_weights, match_columns
 from diffor.target import GradeScale, TargetScale, check_bounds, check_inside
-from diffor.train import History, Rows, TrainConfig, predict_in_chunks, train
+from diffor.train import History, Rows, TrainConfig, in_chunks, predict_in_chunks, train
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="OrdinalEstimator")
@@ -38,6 +39,23 @@ BLOCK_ROWS = 8192
 """Rows that are turned into tensors at a time in prediction: memory does not grow with the table."""
 MAX_VALID_ROWS = 2048
 """Rows that an evaluation during training reads at most: more cost time and hardly change which step is best."""
+
+
+class _Unlisted:
+    """A constructor argument that is kept but not shown as an attribute.
+
+    scikit-learn takes every object with a ``transform`` attribute for a transformer; the argument of that name is a
+    setting, read with ``get_params()``.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)[self.name] = value
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        raise AttributeError(f"{self.name} is a setting, not a method: read get_params()[{self.name!r}]")
 
 
 class OrdinalEstimator(BaseEstimator):
@@ -63,11 +81,27 @@ class OrdinalEstimator(BaseEstimator):
             if name not in ("self", "__class__"):
                 setattr(self, name, value)
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments by name."""
+        return {name: vars(self)[name] for name in self._get_param_names()}
+
     # --- fitting ---
+
+    def _resolve(self, X_val: Any, y_val: Any) -> None:
+        """Check what can be checked before looking at data, and settle the preset's settings."""
+        if (X_val is None) != (y_val is None):
+            given, absent = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
+            raise ValueError(f"X_val and y_val belong together, however: only {given} was given; pass {absent} too")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction must lie in [0, 1), however: validation_fraction={self.validation_fraction}"
+            )
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise ValueError(f"time_limit must be positive seconds or None, however: time_limit={self.time_limit}")
+        self.settings_ = resolve_settings(self.preset, self.get_params(deep=False))
 
     def _fit(self: Self, X: Any, y: Array, sample_weight: Any, X_val: Any, y_val: Array | None) -> Self:
         """Fit on targets in units of ``scale_``, which the caller has set."""
-        self.settings_ = resolve_settings(self.preset, self.get_params(deep=False))
         table = as_table(X)
         check_consistent_length(table, y)
         validate_data(self, X=table if _has_names(table) else table.to_numpy(), skip_check_array=True)
@@ -86,18 +120,14 @@ class OrdinalEstimator(BaseEstimator):
 
     def _split(self, table: pd.DataFrame, y: Array, weights: Array | None) -> Any:
         """Set validation rows aside for early stopping; too few rows are all trained on."""
-        if not 0 <= self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction must lie in [0, 1), however: validation_fraction={self.validation_fraction}"
-            )
         n_valid = round(self.validation_fraction * len(y))
         if n_valid < 5:
             return (table, y, weights), None
         order = np.random.default_rng(self.seed_).permutation(len(y))
-        parts = []
-        for rows in (np.sort(order[n_valid:]), np.sort(order[:n_valid])):
-            parts.append((table.iloc[rows], y[rows], None if weights is None else weights[rows]))
-        return tuple(parts)
+        return tuple(
+            (table.iloc[rows], y[rows], None if weights is None else weights[rows])
+            for rows in (np.sort(order[n_valid:]), np.sort(order[:n_valid]))
+        )
 
     def _rows(self, table: pd.DataFrame, y: Array, weights: Array | None) -> Rows:
         inputs = self.inputs_.transform(table)
@@ -141,12 +171,17 @@ class OrdinalEstimator(BaseEstimator):
         score = None
         if valid is not None and y_valid is not None:
             score = _ValidationScore(valid.to(device), y_valid, self.scale_, config.valid_samples)
+        elif self.settings_.decoding == "fusion":
+            raise ValueError(
+                "decoding='fusion' fits its weights on validation rows, however: there are none; "
+                "pass X_val and y_val, or more rows"
+            )
         fingerprint = _fingerprint(self.settings_, self.seed_, data) if self.checkpoint_dir is not None else ""
         self.history_ = train(self.model_, data.to(device), score, config, fingerprint)
         if score is not None:
             with torch.inference_mode():
-                rows = score.rows
-                self.model_.method.calibrate(self.model_.features(rows.inputs), rows.y, rows.keys, config.valid_samples)
+                features = self.model_.features(score.rows.inputs)
+                self.model_.method.calibrate(features, score.rows.y, score.rows.keys, config.valid_samples)
 
     # --- predicting ---
 
@@ -184,14 +219,13 @@ class OrdinalEstimator(BaseEstimator):
 
         ``lower bound + increments.sum(axis=1)`` is the value that the heads decode. **Shape:** -> ``(rows, S)``.
         """
-        parts = []
-        for rows in self._blocks(X):
-            for first in range(0, len(rows), 256):
-                piece = rows.take(torch.arange(first, min(first + 256, len(rows)), device=rows.y.device))
-                with torch.inference_mode():
-                    features = self.model_.features(piece.inputs)
-                    increments = self.model_.method.increments(features, piece.keys, self.settings_.n_samples)
-                parts.append(increments.cpu().double().numpy())
+        check_is_fitted(self, "model_")
+        method, count = cast(IncrementDiffusion, self.model_.method), self.settings_.n_samples
+        parts = [
+            self.model_.answer(method.increments, piece.inputs, piece.keys, count).cpu().double().numpy()
+            for rows in self._blocks(X)
+            for piece in in_chunks(rows, count)
+        ]
         levels = np.cumsum(np.concatenate(parts), axis=1)
         low = np.full((len(levels), 1), self.scale_.low)
         return np.diff(np.concatenate([low, self._value_of_unit(levels)], axis=1), axis=1)
@@ -280,6 +314,7 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
 
     scale_: TargetScale
     bounds: tuple[float, float] | None
+    transform = _Unlisted()
 
     def __init__(
         self,
@@ -326,24 +361,19 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
 
         **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight ``(n,)``.
         """
-        _check_validation(X_val, y_val)
+        self._resolve(X_val, y_val)
         if self.bounds is not None:
             check_bounds(self.bounds)
         target = _as_values(y, "y")
-        settings = resolve_settings(self.preset, self.get_params(deep=False))
-        bounds = self.bounds or (target.min(), target.max())
-        target_val = None
-        check_inside(target, (float(bounds[0]), float(bounds[1])))
-        if y_val is not None:
-            target_val = _as_values(y_val, "y_val")
-            check_inside(
-                target_val, (float(bounds[0]), float(bounds[1])) if self.bounds else (-np.inf, np.inf), "y_val"
-            )
-        self.scale_ = TargetScale(self.bounds, settings.transform).fit(target)
+        target_val = None if y_val is None else _as_values(y_val, "y_val")
+        for values, name in ((target, "y"), (target_val, "y_val")):
+            if values is not None:
+                check_inside(values, self.bounds or (-np.inf, np.inf), name)
+        self.scale_ = TargetScale(self.bounds, self.settings_.transform).fit(target)
         return self._fit(X, target, sample_weight, X_val, target_val)
 
     def predict(self, X: Any, statistic: str | float = "median") -> Array:
-        """One value per row: ``median``, ``mean``, ``mode``, or a quantile level as a number. **Shape:** -> ``(n,)``."""
+        """One value per row: ``median``, ``mean``, ``mode`` or a quantile level. **Shape:** -> ``(rows,)``."""
         return np.concatenate([part.statistic(statistic) for part in self._predictions(X)])
 
     def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
@@ -354,11 +384,17 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
         """Central interval that holds ``coverage`` of the probability. **Shape:** -> ``(rows, 2)``."""
         return np.concatenate([part.interval(coverage) for part in self._predictions(X)])
 
-    def predict_proba(self, X: Any, cuts: ArrayLike) -> Array:
+    def predict_proba(self, X: Any, cuts: ArrayLike | None = None) -> Array:
         """Probability of each range between the rising ``cuts``, which may be chosen after training.
+
+        Without cuts, the ranges are the intervals of the increments.
 
         **Shape:** -> ``(rows, len(cuts) + 1)``: at or below the first cut, between the cuts, above the last.
         """
+        check_is_fitted(self, "model_")
+        if cuts is None:
+            count = max(self.settings_.n_increments, 2)  # one increment has no inner edge: halve the range
+            cuts = self.scale_.from_unit(np.arange(1, count) / count)
         return np.concatenate([part.probabilities(cuts) for part in self._predictions(X)])
 
 
@@ -427,7 +463,7 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
 
         **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight ``(n,)``.
         """
-        _check_validation(X_val, y_val)
+        self._resolve(X_val, y_val)
         if self.decision not in DECISIONS:
             raise ValueError(f"decision must be one of {', '.join(DECISIONS)}, however: decision={self.decision!r}")
         self.classes_ = _find_grades(y, self.grades)
@@ -474,7 +510,10 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
 
 
 DECISIONS = ("median", "mode", "qwk")
-ESTIMATORS = {"DiffoRRegressor": DiffoRRegressor, "DiffoRClassifier": DiffoRClassifier}
+ESTIMATORS: dict[str, type[DiffoRRegressor] | type[DiffoRClassifier]] = {
+    "DiffoRRegressor": DiffoRRegressor,
+    "DiffoRClassifier": DiffoRClassifier,
+}
 
 
 def load(folder: str | Path) -> DiffoRRegressor | DiffoRClassifier:
@@ -489,7 +528,7 @@ class _ValidationScore:
     """Mean CRPS on validation rows, in the user's units: what early stopping minimises."""
 
     def __init__(self, rows: Rows, y: Array, scale: TargetScale | GradeScale, n_samples: int) -> None:
-        self.rows = rows.take(torch.arange(min(len(rows), MAX_VALID_ROWS), device=rows.y.device))
+        self.rows = rows.take(slice(MAX_VALID_ROWS))
         self.y, self.scale, self.n_samples = y[: len(self.rows)], scale, n_samples
         self.weights = None if self.rows.weights is None else self.rows.weights.cpu().numpy()
 
@@ -500,12 +539,6 @@ class _ValidationScore:
 
 def _has_names(table: pd.DataFrame) -> bool:
     return all(isinstance(name, str) for name in table.columns)
-
-
-def _check_validation(X_val: Any, y_val: Any) -> None:
-    if (X_val is None) != (y_val is None):
-        given, absent = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
-        raise ValueError(f"X_val and y_val belong together, however: only {given} was given; pass {absent} too")
 
 
 def _as_values(y: Any, name: str) -> NDArray[np.float64]:
@@ -535,7 +568,13 @@ def _find_grades(y: Any, grades: Any) -> Array:
     if pd.isna(column).any():
         _grade_codes(column, np.unique(column[~pd.isna(column)]), "y")
     check_classification_targets(column)
-    return np.unique(column)
+    found = np.unique(column)
+    if found.dtype.kind in "OUS" and len(found) > 2:
+        warnings.warn(
+            f"the order of text grades is taken from sorting: {found.tolist()}; pass grades=[lowest, ..., highest]",
+            stacklevel=3,
+        )
+    return np.asarray(found)
 
 
 def _grade_codes(y: Any, classes: Array, name: str) -> NDArray[np.int64]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,9 @@ from diffor.prediction import Prediction
 
 Inputs = tuple[Tensor, ...]
 """What an encoder reads: tensors that share their first dimension, the rows."""
+
+
+Answer = TypeVar("Answer", Tensor, Prediction)
 
 
 class Encoder(nn.Module, ABC):
@@ -64,14 +68,20 @@ class OrdinalModel(nn.Module):
         """Loss terms of a batch. **Shape:** inputs of n rows, ``(n,)``, ``(n,)`` -> scalars."""
         return self.method.loss(self.encoder(*inputs), y, weights, **side)
 
-    @torch.inference_mode()
     def predict(self, inputs: Inputs, keys: Tensor, n_samples: int, **side: Tensor) -> Prediction:
         """Distribution of each row's target in [0, 1]. **Shape:** inputs of n rows -> ``n`` predictions."""
+        return self.answer(self.method.predict, inputs, keys, n_samples, **side)
+
+    @torch.inference_mode()
+    def answer(
+        self, ask: Callable[..., Answer], inputs: Inputs, keys: Tensor, n_samples: int, **side: Tensor
+    ) -> Answer:
+        """Encode rows once and ask the method about them: ``ask(features, keys, n_samples)``, row by row."""
         features = self.features(inputs)
         n, block = len(features), KERNEL_ROWS // math.gcd(KERNEL_ROWS, n_samples)
         side = {name: fill_up(column, block) for name, column in side.items()}
-        prediction = self.method.predict(fill_up(features, block), fill_up(keys, block), n_samples, **side)
-        return prediction if len(prediction) == n else prediction[:n]
+        answer = ask(fill_up(features, block), fill_up(keys, block), n_samples, **side)
+        return answer if len(answer) == n else answer[:n]
 
     @torch.inference_mode()
     def features(self, inputs: Inputs) -> Tensor:

@@ -66,7 +66,7 @@ def key_uniforms(keys: Tensor, counters: Tensor) -> Tensor:
 @lru_cache(maxsize=8)
 def _even_points(n_samples: int, n_dimensions: int) -> Tensor:
     """Quasi-random points in the unit cube: they cover it more evenly than independent draws."""
-    engine = torch.quasirandom.SobolEngine(n_dimensions, scramble=True, seed=0)
+    engine = torch.quasirandom.SobolEngine(n_dimensions, scramble=True, seed=0)  # type: ignore[no-untyped-call]
     return engine.draw(n_samples)
 
 
@@ -84,7 +84,8 @@ def start_noise(keys: Tensor, n_samples: int, n_dimensions: int) -> Tensor:
     """
     shift = key_uniforms(keys, torch.arange(n_dimensions))  # (n, d)
     points = torch.remainder(_even_points(n_samples, n_dimensions) + shift[:, None, :], 1.0)
-    return torch.special.ndtri(points.clamp(_SMALLEST, 1 - _SMALLEST))
+    noise: Tensor = torch.special.ndtri(points.clamp(_SMALLEST, 1 - _SMALLEST))
+    return noise
 
 
 def step_noise(keys: Tensor, n_samples: int, n_dimensions: int, step: int) -> Tensor:
@@ -94,4 +95,5 @@ def step_noise(keys: Tensor, n_samples: int, n_dimensions: int, step: int) -> Te
     """
     count = n_samples * n_dimensions
     counters = torch.arange(count) + (step + 1) * (1 << 32)
-    return torch.special.ndtri(key_uniforms(keys, counters)).reshape(len(keys), n_samples, n_dimensions)
+    noise: Tensor = torch.special.ndtri(key_uniforms(keys, counters))
+    return noise.reshape(len(keys), n_samples, n_dimensions)

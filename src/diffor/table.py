@@ -21,15 +21,16 @@ def as_table(X: Any) -> pd.DataFrame:
     module = type(X).__module__.split(".")[0]
     if module == "polars":
         return _check_size(_from_polars(X))
-    if module == "pyarrow" and hasattr(X, "to_pandas"):
-        return _check_size(X.to_pandas())
+    if module == "pyarrow" and hasattr(X, "schema"):
+        return _check_size(X.to_pandas(date_as_object=False))
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError("X must be dense, however: it is a sparse matrix; pass X.toarray()")
     # Strings and missing values are welcome here; the shape is not left to guess.
     dense = check_array(X, dtype=None, ensure_all_finite=False, input_name="X")
-    if dense.dtype.kind in "US":
-        dense = dense.astype(object)
-    return pd.DataFrame(dense)
+    if dense.dtype.kind in "US":  # numpy spells the numbers of a mixed list; its own items keep their kinds
+        dense = np.array(X, dtype=object) if isinstance(X, (list, tuple)) else dense.astype(object)
+    table: pd.DataFrame = pd.DataFrame(dense)
+    return table
 
 
 def _check_size(table: pd.DataFrame) -> pd.DataFrame:
@@ -44,8 +45,10 @@ def _check_size(table: pd.DataFrame) -> pd.DataFrame:
 
 def _from_polars(X: Any) -> pd.DataFrame:
     if not hasattr(X, "get_columns"):
-        raise TypeError(f"X must be a polars DataFrame, however: it is a {type(X).__name__}; call .collect() first")
-    return pd.DataFrame({column.name: column.to_numpy() for column in X.get_columns()})
+        cure = ".collect()" if hasattr(X, "collect") else ".to_frame()"
+        raise TypeError(f"X must be a polars DataFrame, however: it is a {type(X).__name__}; call {cure} first")
+    table: pd.DataFrame = pd.DataFrame({column.name: column.to_numpy() for column in X.get_columns()})
+    return table
 
 
 def match_columns(table: pd.DataFrame, names: list[Hashable]) -> pd.DataFrame:
@@ -57,7 +60,8 @@ def match_columns(table: pd.DataFrame, names: list[Hashable]) -> pd.DataFrame:
     if not named or not all(isinstance(name, str) for name in table.columns):
         return table
     missing = [name for name in names if name not in table.columns]
-    extra = [name for name in table.columns if name not in set(names)]
+    known = set(names)
+    extra = [name for name in table.columns if name not in known]
     if missing or extra:
         parts = [f"{word}: {', '.join(map(repr, which[:5]))}" for word, which in
                  (("missing", missing), ("not seen in fit", extra)) if which]  # fmt: skip

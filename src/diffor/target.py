@@ -68,16 +68,16 @@ class TargetScale:
             return np.zeros_like(y)
         if self.transform == "log":
             return np.asarray(np.log1p((y - self.low) / self.log_scale) / self._log_range())
-        return np.interp(y, self.values, self.units)
+        return np.asarray(np.interp(y, self.values, self.units))
 
     def from_unit(self, unit: Any) -> Array:
         """Map [0, 1] back to the user's targets, never outside the bounds. **Shape:** any."""
         unit = np.clip(np.asarray(unit, dtype=np.float64), 0.0, 1.0)
         if self.transform == "log" and self.high > self.low:
-            y = self.low + self.log_scale * np.expm1(unit * self._log_range())
+            y = np.where(unit == 1, self.high, self.low + self.log_scale * np.expm1(unit * self._log_range()))
         else:
             y = np.interp(unit, self.units, self.values)
-        return np.clip(y, self.low, self.high)
+        return np.asarray(np.clip(y, self.low, self.high))
 
     def _log_range(self) -> float:
         return float(np.log1p((self.high - self.low) / self.log_scale))
@@ -85,7 +85,7 @@ class TargetScale:
     def to_json(self) -> dict[str, Any]:
         """Everything needed to rebuild the fitted scale, as JSON values."""
         return {
-            "bounds": None if self.bounds is None else list(self.bounds),
+            "bounds": None if self.bounds is None else [float(bound) for bound in self.bounds],
             "transform": self.transform,
             "values": self.values.tolist(),
             "units": self.units.tolist(),
@@ -140,17 +140,17 @@ def check_bounds(bounds: Any) -> None:
 
 def check_inside(y: Array, bounds: tuple[float, float], name: str = "y") -> None:
     """Refuse targets that are missing, infinite or outside the bounds, saying how many and where."""
-    for rule, wrong in (
-        ("must not contain NaN", np.isnan(y)),
-        ("must not contain infinity", np.isinf(y)),
-        (f"must lie inside bounds={bounds}", (y < bounds[0]) | (y > bounds[1])),
+    for rule, fault, wrong in (
+        ("must not contain NaN", "are NaN", np.isnan(y)),
+        ("must not contain infinity", "are infinite", np.isinf(y)),
+        (f"must lie inside bounds={bounds}", "lie outside", (y < bounds[0]) | (y > bounds[1])),
     ):
         if wrong.any():
             rows = np.flatnonzero(wrong)
             shown = ", ".join(f"row {row}: {y[row]}" for row in rows[:3])
             more = ", ..." if len(rows) > 3 else ""
             raise ValueError(
-                f"{name} {rule}, however: {len(rows)} of {len(y)} values do ({shown}{more}); "
+                f"{name} {rule}, however: {len(rows)} of {len(y)} values {fault} ({shown}{more}); "
                 "remove or correct these rows" + (", or widen the bounds" if "bounds" in rule else "")
             )
 
@@ -162,6 +162,6 @@ def _quantile_knots(y: Array, low: float, high: float) -> tuple[Array, Array]:
     distinct = np.unique(values)
     # A value that many rows share spans several levels: it stands at their middle.
     first, last = np.searchsorted(values, distinct, "left"), np.searchsorted(values, distinct, "right") - 1
-    units = (levels[first] + levels[last]) / 2
+    units = ((first + last) / 2 + 0.5) / len(levels)  # inside (0, 1), so that wider bounds keep a part of it
     inner = (distinct > low) & (distinct < high)
     return np.r_[low, distinct[inner], high], np.r_[0.0, units[inner], 1.0]

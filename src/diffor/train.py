@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,8 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, index: Tensor) -> Rows:
-        """Some of the rows. **Shape:** ``(k,)`` -> k rows."""
+    def take(self, index: Tensor | slice) -> Rows:
+        """Some of the rows."""
         weights = None if self.weights is None else self.weights[index]
         return Rows(tuple(part[index] for part in self.inputs), self.y[index], weights, self.keys[index])
 
@@ -266,7 +266,7 @@ class _Run:
         if self.config.checkpoint_dir is None:
             return
         history = asdict(self.history) | {"seconds": self.seconds()}
-        tensors = {f"parameter.{i}": value for i, value in enumerate(self.parameters)}
+        tensors: dict[str, Tensor] = {f"parameter.{i}": value.detach() for i, value in enumerate(self.parameters)}
         tensors |= {f"average.{i}": value for i, value in enumerate(self.average)}
         tensors |= {f"best.{i}": value for i, value in enumerate(self.best or [])}
         for i, state in self.optimizer.state_dict()["state"].items():
@@ -337,16 +337,16 @@ def step_seed(seed: int, step: int) -> int:
     return (seed * 1_000_003 + step * 2_654_435_761 + 12_345) % (2**63 - 1)
 
 
+def in_chunks(rows: Rows, n_samples: int) -> Iterator[Rows]:
+    """The rows in pieces whose samples fill one denoiser call, so that memory does not grow with the rows."""
+    # A multiple of 16, see KERNEL_ROWS.
+    size = max(16, PREDICT_ROWS // max(n_samples, 1) // 16 * 16)
+    for first in range(0, len(rows), size):
+        yield rows.take(slice(first, first + size))
+
+
 def predict_in_chunks(model: OrdinalModel, rows: Rows, n_samples: int) -> Prediction:
     """Predict any number of rows in pieces of bounded size."""
-    chunk = chunk_rows(n_samples)
-    parts = []
-    for first in range(0, len(rows), chunk):
-        piece = rows.take(torch.arange(first, min(first + chunk, len(rows)), device=rows.y.device))
-        parts.append(model.predict(piece.inputs, piece.keys, n_samples))
-    return Prediction.concatenate(parts)
-
-
-def chunk_rows(n_samples: int) -> int:
-    """Rows whose samples fill one denoiser call; a multiple of 16, see ``KERNEL_ROWS``."""
-    return max(16, PREDICT_ROWS // max(n_samples, 1) // 16 * 16)
+    return Prediction.concatenate(
+        [model.predict(piece.inputs, piece.keys, n_samples) for piece in in_chunks(rows, n_samples)]
+    )

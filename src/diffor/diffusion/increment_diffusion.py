@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 
 from diffor.diffusion.increments import aggregate_increments, aligned_times, split_increments
 from diffor.diffusion.networks import DENOISERS, Denoiser, IncrementHeads, MLPDenoiser, TransformerDenoiser
@@ -79,12 +79,15 @@ class IncrementDiffusion(Method):
         eta: float = 0.0,
     ) -> None:
         super().__init__()
+        if n_increments < 1:
+            raise ValueError(f"n_increments must be at least 1, however: n_increments={n_increments}")
         _check_choice("decoding", decoding, DECODINGS)
         _check_choice("objective", objective, OBJECTIVES)
         _check_choice("increment_loss", increment_loss, INCREMENT_LOSSES)
         _check_shares(aligned_share, increment_weight, objective, eta)
         self.n_increments, self.aligned_share, self.increment_weight = n_increments, aligned_share, increment_weight
         self.increment_loss, self.objective, self.decoding, self.eta = increment_loss, objective, decoding, eta
+        self.process = make_process(process, n_times, schedule, parameterization)
         self.aligned_times = aligned_times(n_increments, n_times, spacing)
         self.chain_times = chain_times or default_chain(self.aligned_times, n_times)
         check_times(self.chain_times, n_times)
@@ -92,7 +95,6 @@ class IncrementDiffusion(Method):
             raise ValueError(
                 f"chain_times must contain the aligned times {self.aligned_times}, however: {self.chain_times}"
             )
-        self.process = make_process(process, n_times, schedule, parameterization)
         self.denoiser = make_denoiser(denoiser, n_increments, n_features, width, n_layers, n_attention_heads, dropout)
         self.heads = IncrementHeads(n_increments)
         # One weight per time of the chain; before any are fitted, all rests on the last state.
@@ -147,7 +149,7 @@ class IncrementDiffusion(Method):
         """Error of each head's increment. **Shape:** ``(n, S)``, ``(n, S)`` -> ``(n, S)``."""
         if self.increment_loss == "cross_entropy":
             filled = increments * self.n_increments
-            return F.binary_cross_entropy_with_logits(logits, filled, reduction="none")
+            return nn.functional.binary_cross_entropy_with_logits(logits, filled, reduction="none")
         return (torch.sigmoid(logits) / self.n_increments - increments).square()
 
     # --- inference ---
@@ -174,15 +176,13 @@ class IncrementDiffusion(Method):
     def predict(self, features: Tensor, keys: Tensor, n_samples: int, **side: Tensor) -> Prediction:
         """Distribution of each row's target, in one pass of the chain."""
         if self.decoding == "chain":
-            last = features.new_empty(0)
-            for _, last in self.chain(features, keys, n_samples):
-                pass
+            _, last = deque(self.chain(features, keys, n_samples), maxlen=1).pop()
             values = aggregate_increments(squeeze(last))
         elif self.decoding == "heads":
             values = aggregate_increments(self.read(features, keys, n_samples).increments)
         else:
             values = (self.values_along(features, keys, n_samples) @ self.fusion_weights).clamp(0.0, 1.0)
-        return Prediction(values.cpu().numpy())
+        return Prediction(values.detach().cpu().numpy())
 
     def values_along(self, features: Tensor, keys: Tensor, n_samples: int) -> Tensor:
         """Target value read off the estimate at each time of the chain. **Shape:** -> ``(n, m, len(chain_times))``."""
@@ -211,10 +211,10 @@ def fit_fusion(errors: Tensor) -> Tensor:
     >>> fit_fusion(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
     tensor([0.5000, 0.5000])
     """
-    errors = errors.double()
+    errors = errors.cpu().double()
     products = errors.T @ errors / len(errors)
     products = products + torch.diag(products.diagonal() * 1e-3 + 1e-12)
-    weights = torch.linalg.solve(products, torch.ones(len(products), dtype=torch.float64))
+    weights: Tensor = torch.linalg.solve(products, torch.ones(len(products), dtype=torch.float64))
     return (weights / weights.sum()).float()
 
 

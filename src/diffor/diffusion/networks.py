@@ -7,6 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from diffor.dropout import ByteDropout
+from diffor.method import KERNEL_ROWS, fill_up
+
 DENOISERS = ("mlp", "transformer")
 
 
@@ -32,7 +35,10 @@ class Denoiser(nn.Module):
 
     def condition(self, features: Tensor, t: Tensor) -> Tensor:
         """What the features and the time say together. **Shape:** ``(..., d)``, ``(...)`` -> ``(..., width)``."""
-        return self.from_features(features) + self.from_time(time_waves(t, self.n_waves))
+        rows = features.reshape(-1, features.shape[-1])
+        filled: Tensor = self.from_features(fill_up(rows, KERNEL_ROWS))  # a lone row must round as it does among others
+        described: Tensor = self.from_time(time_waves(t, self.n_waves))
+        return filled[: len(rows)].reshape(*features.shape[:-1], -1) + described
 
 
 class MLPDenoiser(Denoiser):
@@ -50,7 +56,7 @@ class MLPDenoiser(Denoiser):
         super().__init__(n_features, width)
         self.from_noisy = nn.Linear(n_increments, width, bias=False)
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.SiLU(), nn.Dropout(dropout), nn.Linear(width, width))
+            nn.Sequential(nn.LayerNorm(width), nn.SiLU(), ByteDropout(dropout), nn.Linear(width, width))
             for _ in range(n_layers)
         )
         self.to_output = nn.Sequential(nn.LayerNorm(width), nn.SiLU(), nn.Linear(width, n_increments))
@@ -60,7 +66,8 @@ class MLPDenoiser(Denoiser):
         hidden = self.from_noisy(noisy) + self.condition(features, t)
         for block in self.blocks:
             hidden = hidden + block(hidden)
-        return self.to_output(hidden)  # type: ignore[no-any-return]
+        output: Tensor = self.to_output(hidden)
+        return output
 
 
 class TransformerDenoiser(Denoiser):
@@ -101,14 +108,15 @@ class TransformerDenoiser(Denoiser):
         """Predict the process's target from noisy increments; shapes as in :class:`Denoiser`."""
         tokens = self.from_noisy(noisy.unsqueeze(-1)) + self.scales  # (..., S, width)
         tokens = tokens + self.condition(features, t).unsqueeze(-2)
-        mixed = self.layers(tokens.flatten(0, -3))  # attention takes one batch dimension
-        return self.to_output(mixed).reshape(noisy.shape)  # type: ignore[no-any-return]
+        mixed = self.layers(tokens.reshape(-1, *tokens.shape[-2:]))  # attention takes one batch dimension
+        output: Tensor = self.to_output(mixed)
+        return output.reshape(tokens.shape[:-1])
 
 
 class IncrementHeads(nn.Module):
     """S separate heads, ``increment_k = width * sigmoid(MLP_k(estimate at t_k))``, evaluated together.
 
-    **Shape:** estimates ``(..., S, S)``, the k-th row being the estimate at head k's time -> ``(..., S)`` logits.
+    **Shape:** estimates ``(..., S, S)``, the k-th row being the estimate at head k's time -> ``(..., S)`` increments.
 
     >>> import torch
     >>> heads = IncrementHeads(n_increments=4)

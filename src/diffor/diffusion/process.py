@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +51,7 @@ class NoiseProcess(nn.Module, ABC):
 
     @abstractmethod
     def velocity_coefficients(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Coefficients ``(a, b)`` in ``velocity = a * noise - b * clean``, such that ``a * signal + b * spread = 1``."""
+        """Coefficients ``(a, b)`` of ``velocity = a * noise - b * clean``, with ``a * signal + b * spread = 1``."""
 
     def corrupt(self, clean: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Mix clean vectors with noise. **Shape:** ``(n, S)``, ``(n, S)``, ``(n,)`` -> ``(n, S)``."""
@@ -174,7 +175,7 @@ def variance_schedule(n_times: int, schedule: str) -> Tensor:
 
 def check_times(times: Sequence[int], n_times: int) -> None:
     """Refuse a list of times that a reverse chain cannot follow."""
-    falling = all(earlier > later for earlier, later in zip(times, times[1:], strict=False))
+    falling = all(earlier > later for earlier, later in pairwise(times))
     if not times or not falling or times[0] > n_times or times[-1] < 1:
         raise ValueError(f"times must fall strictly from at most {n_times} to at least 1, however: {list(times)}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import math
 from collections.abc import Hashable
 from typing import Any
@@ -12,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from diffor.dropout import ByteDropout
 from diffor.method import Encoder, Inputs
 
 MAX_LEVELS = 10_000
@@ -19,6 +22,11 @@ MAX_LEVELS = 10_000
 HASH_BUCKETS = 16_384
 UNKNOWN, MISSING, FIRST_LEVEL = 0, 1, 2
 SMOOTH_CLIP = 3.0
+FAR = 1e6  # units from the centre: the smooth clip has long reached its end there, and squares do not overflow
+
+
+def _json_name(name: Hashable) -> str | int | float:
+    return name if isinstance(name, (str, int, float)) else str(name)  # names serve messages, so a spelling will do
 
 
 class NumericColumn:
@@ -53,7 +61,9 @@ class NumericColumn:
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
         """Scale the column. **Shape:** ``(n,)`` -> ``(n, 1 or 2)``, the second flagging missing values."""
         missing = np.isnan(values)
-        scaled = (np.where(missing, self.centre, values) - self.centre) / (self.spread or 1.0)
+        with np.errstate(over="ignore"):
+            scaled = (np.where(missing, self.centre, values) - self.centre) / (self.spread or 1.0)
+        scaled = np.clip(scaled, -FAR, FAR)
         scaled = scaled / np.sqrt(1 + (scaled / SMOOTH_CLIP) ** 2)
         if self.spread == 0:
             scaled = np.zeros_like(scaled)
@@ -62,7 +72,7 @@ class NumericColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The fitted column as JSON values."""
-        return {"kind": self.kind, "name": self.name, "centre": self.centre, "spread": self.spread,
+        return {"kind": self.kind, "name": _json_name(self.name), "centre": self.centre, "spread": self.spread,
                 "has_missing": self.has_missing}  # fmt: skip
 
 
@@ -91,7 +101,7 @@ class CategoryColumn:
 
     def transform(self, values: NDArray[np.object_]) -> NDArray[np.int64]:
         """Code the column. **Shape:** ``(n,)`` -> ``(n,)``."""
-        missing = np.equal(values, None).astype(bool)
+        missing = pd.isna(values)
         if self._codes is None:
             hashed = pd.util.hash_array(np.where(missing, "", values).astype(object), categorize=True)
             codes = (hashed % HASH_BUCKETS).astype(np.int64) + FIRST_LEVEL
@@ -103,7 +113,7 @@ class CategoryColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The fitted column as JSON values."""
-        return {"kind": self.kind, "name": self.name, "levels": self.levels}
+        return {"kind": self.kind, "name": _json_name(self.name), "levels": self.levels}
 
 
 Column = NumericColumn | CategoryColumn
@@ -175,10 +185,11 @@ class TabularInputs:
 
 def read_column(series: pd.Series[Any], name: Hashable) -> NDArray[Any]:
     """A column as float64 numbers or as strings, by what it holds. **Shape:** ``(n,)``."""
+    series = _as_times(series)
     if isinstance(series.dtype, pd.CategoricalDtype) or pd.api.types.is_string_dtype(series.dtype):
         is_category = not _is_numeric_object(series)
     else:
-        is_category = False
+        is_category = str(series.dtype).startswith("dictionary")  # what Arrow calls categories
     return as_categories(series) if is_category else as_numbers(series, name)
 
 
@@ -193,13 +204,17 @@ def _is_numeric_object(series: pd.Series[Any]) -> bool:
 
 def as_numbers(series: pd.Series[Any], name: Hashable) -> NDArray[np.float64]:
     """A column of numbers, booleans or times as float64, missing values as NaN. **Shape:** ``(n,)``."""
+    values: NDArray[np.float64]
+    series = _as_times(series)
     if pd.api.types.is_datetime64_any_dtype(series.dtype) or pd.api.types.is_timedelta64_dtype(series.dtype):
-        unit = series.dt.as_unit("ns")  # type: ignore[attr-defined]
-        values = unit.astype("int64").to_numpy(dtype=np.float64) / 86_400e9  # days
+        # Microseconds reach beyond the year 9999, which stands for "never" in many tables; nanoseconds do not.
+        values = series.dt.as_unit("us").astype("int64").to_numpy(dtype=np.float64, na_value=np.nan) / 86_400e6  # days
         values[series.isna().to_numpy()] = np.nan
     elif pd.api.types.is_complex_dtype(series.dtype):
         raise ValueError(f"Complex data not supported: column {name!r} has dtype {series.dtype}")
     else:
+        if _has_strings(series):  # even '3.5': a column that changed its kind has changed its meaning
+            raise TypeError(_not_numbers(series, name))
         try:
             values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError) as error:
@@ -213,24 +228,54 @@ def as_numbers(series: pd.Series[Any], name: Hashable) -> NDArray[np.float64]:
     return values
 
 
+def _as_times(series: pd.Series[Any]) -> pd.Series[Any]:
+    """Python dates, periods and Arrow dates as pandas datetimes; any other column as it is. **Shape:** ``(n,)``."""
+    if isinstance(series.dtype, pd.PeriodDtype):
+        times: pd.Series[Any] = series.dt.to_timestamp()
+        return times
+    if isinstance(series.dtype, pd.ArrowDtype) and str(series.dtype).startswith("date"):
+        return series.astype("datetime64[s]")
+    if series.dtype == object:
+        holds = pd.api.types.infer_dtype(series, skipna=True)
+        if holds in ("date", "datetime", "datetime64"):
+            return pd.to_datetime(series)
+        if holds in ("timedelta", "timedelta64"):
+            return pd.to_timedelta(series)
+    return series
+
+
+def _has_strings(series: pd.Series[Any]) -> bool:
+    values = series.cat.categories if isinstance(series.dtype, pd.CategoricalDtype) else series
+    if not pd.api.types.is_string_dtype(values.dtype):
+        return False
+    return any(isinstance(value, (str, bytes)) for value in values)
+
+
 def as_categories(series: pd.Series[Any]) -> NDArray[np.object_]:
     """A column of categories as strings, missing values as None. **Shape:** ``(n,)``."""
     present = series.notna().to_numpy(dtype=bool)
     if isinstance(series.dtype, pd.CategoricalDtype):  # each level is spelled once, then repeated
         levels = np.array([_spell(level) for level in series.cat.categories] + [None], dtype=object)
-        return levels[series.cat.codes.to_numpy()]
-    values = np.asarray(series.astype(object).to_numpy(), dtype=object).copy()
+        repeated: NDArray[np.object_] = levels[series.cat.codes.to_numpy()]
+        return repeated
+    values: NDArray[np.object_] = np.asarray(series.astype(object).to_numpy(), dtype=object).copy()
     values[~present] = None
     if pd.api.types.infer_dtype(values, skipna=True) != "string":
         values[present] = [_spell(value) for value in values[present]]
     return values
 
 
+SPELLED = (
+    str, bool, int, float, np.generic, decimal.Decimal, pd.Interval, pd.Period,
+    datetime.date, datetime.time, datetime.timedelta,
+)  # fmt: skip
+
+
 def _spell(value: object) -> str:
     """One spelling for equal levels: 3, 3.0 and '3' are the same level, however a file stored them."""
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
-    if isinstance(value, (str, bool, int, float, np.generic, pd.Timestamp)):
+    if isinstance(value, SPELLED):
         return str(value)
     raise TypeError(
         f"a value of X must be a string or a number, however: {value!r} is a {type(value).__name__}; "
@@ -239,12 +284,11 @@ def _spell(value: object) -> str:
 
 
 def _not_numbers(series: pd.Series[Any], name: Hashable) -> str:
-    wrong = next(
-        (value for value in series if not isinstance(value, (int, float, np.number)) and value is not None), None
-    )
+    present = series[series.notna()]
+    wrong = next((value for value in present if not isinstance(value, (int, float, np.number, np.bool_))), None)
     return (
-        f"column {name!r} must hold numbers, as in training: each argument must be a string or a number that fits its "
-        f"column, however: {wrong!r}; correct the value or leave it missing"
+        f"column {name!r} must hold numbers or times, as in training: each argument must be a string or a number that "
+        f"fits its column, however: {wrong!r}; correct the value or leave it missing"
     )
 
 
@@ -301,11 +345,11 @@ class TabularEncoder(Encoder):
             for codes, size in zip(category_sizes, sizes, strict=True)
         )
         for table in self.categories:
-            nn.init.normal_(table.weight[1:], std=0.1)  # type: ignore[index, arg-type]
+            nn.init.normal_(table.weight[1:], std=0.1)  # type: ignore[index]
         n_in = n_numbers * (self.numbers.out if isinstance(self.numbers, PeriodicEmbedding) else 1) + sum(sizes)
         layers: list[nn.Module] = []
         for place in range(n_layers):
-            layers += [nn.Linear(max(n_in, 1) if place == 0 else width, width), nn.SiLU(), nn.Dropout(dropout)]
+            layers += [nn.Linear(max(n_in, 1) if place == 0 else width, width), nn.SiLU(), ByteDropout(dropout)]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -316,7 +360,8 @@ class TabularEncoder(Encoder):
         joined = torch.cat(parts, dim=1)
         if joined.shape[1] == 0:  # every column was constant: there is nothing to tell rows apart
             joined = joined.new_zeros(len(joined), 1)
-        return self.layers(joined)  # type: ignore[no-any-return]
+        features: Tensor = self.layers(joined)
+        return features
 
 
 def embedding_width(n_codes: int) -> int:
@@ -325,4 +370,4 @@ def embedding_width(n_codes: int) -> int:
     >>> embedding_width(4), embedding_width(16_386)
     (3, 32)
     """
-    return max(2, min(32, round(1.6 * n_codes**0.5)))
+    return max(2, min(32, round(1.6 * math.sqrt(n_codes))))

@@ -1,0 +1,316 @@
+"""Tables in files: CSV and Parquet, read whole or a chunk at a time, and written so that a file is whole or absent."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHUNK_ROWS = 8192
+"""Rows that are in memory at a time where a file is streamed."""
+PARQUET_SUFFIXES = (".parquet", ".pq")
+OUTPUT_SUFFIXES = (".csv", *PARQUET_SUFFIXES)
+_NAMELESS = re.compile(r"Unnamed: \d+|__index_level_\d+__")  # what pandas calls a column that has no name
+
+Write = Callable[["pd.DataFrame"], None]
+
+
+class DataError(ValueError):
+    """A file cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some consecutive rows: the columns to compute with, the columns to hand on, and the number of the first row."""
+
+    table: pd.DataFrame
+    kept: pd.DataFrame
+    first: int
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def describe(self, path: Path) -> str:
+        """Which rows these are, for messages."""
+        return f"rows {self.first + 1} to {self.first + len(self)} of {path}: "
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a path names a Parquet file; all others are read as CSV.
+
+    >>> is_parquet(Path("rows.parquet")), is_parquet(Path("rows.csv.gz"))
+    (True, False)
+    """
+    return path.suffix.lower() in PARQUET_SUFFIXES
+
+
+# Reading.
+
+
+def column_names(path: Path) -> list[str]:
+    """The names of a file's columns; columns without a name are left out."""
+    _check_input(path)
+    with _readable(path):
+        names = _open_parquet(path).schema_arrow.names if is_parquet(path) else _csv_names(path)
+    return [name for name in names if not _NAMELESS.fullmatch(name)]
+
+
+def read_table(path: Path, columns: list[str] | None = None, text: Iterable[str] = ()) -> pd.DataFrame:
+    """Read a whole file, or some of its columns; a CSV file's ``text`` columns are taken as they are written."""
+    import pandas as pd
+
+    wanted = column_names(path) if columns is None else columns
+    with _readable(path):
+        if is_parquet(path):
+            table = _open_parquet(path).read(columns=wanted).to_pandas(ignore_metadata=columns is not None)
+            table = table.reset_index(drop=True)
+        else:
+            # Where only some columns are asked for, pandas overlooks rows with too many fields.
+            table = pd.read_csv(path, usecols=columns, dtype=dict.fromkeys(text, str), low_memory=False)
+    if len(table) == 0:
+        raise DataError(f"{path} must hold at least one row, however: it has only a header; add rows")
+    present: pd.DataFrame = table[[name for name in wanted if name in table.columns]]  # a stored index is no column
+    return present
+
+
+def read_chunks(
+    path: Path, numbers: Sequence[str], text: Sequence[str], keep: Sequence[str] = (), rows: int = CHUNK_ROWS
+) -> Iterator[Chunk]:
+    """Stream a file: memory holds one chunk, whatever the file's length.
+
+    ``numbers`` and ``text`` name the columns to compute with by their kind, so that chunks cannot disagree about it.
+    ``keep`` names columns to hand on unchanged: the text of a CSV file, the types of a Parquet file.
+    """
+    first = 0
+    pairs = _parquet_chunks if is_parquet(path) else _csv_chunks
+    with _readable(path):
+        for table, kept in pairs(path, [*numbers, *text], text, keep, rows):
+            if len(table) == 0:
+                continue
+            for name in numbers:
+                check_numbers(table[name], path, first)
+            yield Chunk(table, kept, first)
+            first += len(table)
+    if first == 0:
+        raise DataError(f"{path} must hold at least one row, however: it has only a header; add rows")
+
+
+def count_rows(path: Path) -> int | None:
+    """Number of rows where the file says so without being read, else None."""
+    if not is_parquet(path):
+        return None
+    with _readable(path):
+        return int(_open_parquet(path).metadata.num_rows)
+
+
+def check_numbers(column: pd.Series[Any], path: Path, first: int = 0) -> None:
+    """Refuse text in a column of numbers, naming its row; ``first`` is the place of the column's first row."""
+    import pandas as pd
+
+    if not pd.api.types.is_string_dtype(column.dtype):
+        return
+    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
+        return  # booleans with gaps, decimals, very large integers
+    numbers = pd.to_numeric(column.astype(object), errors="coerce")
+    wrong = (numbers.isna() & column.notna()).to_numpy().nonzero()[0]
+    if len(wrong):
+        raise DataError(
+            f"column {column.name!r} of {path} must hold numbers, however: {column.iloc[wrong[0]]!r} in row "
+            f"{first + int(wrong[0]) + 1} after the header; correct the value or leave it empty"
+        )
+
+
+def _check_input(path: Path) -> None:
+    if not path.exists():
+        raise DataError(f"{path} must be an existing file, however: there is none; check the path")
+    if not path.is_file():
+        raise DataError(f"{path} must be a file, however: it is a folder or a stream; pass a CSV or Parquet file")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be read why not, in one line."""
+    import pandas as pd
+
+    kind = "Parquet" if is_parquet(path) else "CSV"
+    try:
+        yield
+    except (DataError, BrokenPipeError):
+        raise
+    except pd.errors.EmptyDataError as error:
+        raise DataError(f"{path} must hold a table, however: the file is empty; check how it was written") from error
+    except UnicodeError as error:
+        raise DataError(f"{path} must be a {kind} file in UTF-8, however: {error}; convert it first") from error
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise DataError(f"{path} must be a readable {kind} file, however: {reason}; correct or replace it") from error
+
+
+def _csv_names(path: Path) -> list[str]:
+    import pandas as pd
+
+    top = pd.read_csv(path, nrows=1, dtype=str)
+    if not isinstance(top.index, pd.RangeIndex):  # pandas takes surplus fields for an index, shifting all names
+        raise DataError(
+            f"{path} must have as many fields in each row as in its header, however: the first row has more; "
+            "name every column, or remove separators at line ends"
+        )
+    return [str(name) for name in top.columns]
+
+
+def _csv_chunks(
+    path: Path, columns: Sequence[str], text: Sequence[str], keep: Sequence[str], rows: int
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Two readers in step: one gives values to compute with, the other the kept columns as they are written."""
+    import pandas as pd
+
+    options: dict[str, Any] = {"chunksize": rows, "low_memory": False}
+    numbers = set(columns).difference(text)
+    types = {name: str for name in _csv_names(path) if name not in numbers}
+    # All columns are read, as pandas would overlook rows with too many fields if only some were.
+    with pd.read_csv(path, dtype=types, **options) as values:
+        if not keep:
+            yield from ((table[list(columns)], table[[]]) for table in values)
+            return
+        with pd.read_csv(path, usecols=list(keep), dtype=str, na_filter=False, **options) as texts:
+            for table, kept in zip(values, texts, strict=True):
+                yield table[list(columns)], kept[list(keep)]
+
+
+def _parquet_chunks(
+    path: Path, columns: Sequence[str], text: Sequence[str], keep: Sequence[str], rows: int
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    import pandas as pd
+
+    del text  # a Parquet file knows its types
+    wanted = list(dict.fromkeys([*columns, *keep]))
+    for batch in _open_parquet(path).iter_batches(batch_size=rows, columns=wanted):
+        # Integers with gaps stay integers: as floats, long identifiers would be rounded.
+        table = batch.select(list(columns)).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+        kept = batch.select(list(keep)).to_pandas(ignore_metadata=True, types_mapper=pd.ArrowDtype)
+        yield table, kept
+
+
+def _open_parquet(path: Path) -> Any:
+    _require_pyarrow(path)
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(path, buffer_size=2**20)  # buffered: a row group is never in memory as a whole
+
+
+def _require_pyarrow(path: Path) -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise DataError(
+            f"{path} is a Parquet file and needs pyarrow, however: it is not installed; "
+            "pip install 'diffor[parquet]', or use a CSV file"
+        ) from error
+
+
+# Writing.
+
+
+def check_parent(path: Path) -> None:
+    """Refuse a path in a folder that does not exist or in which nothing may be written."""
+    if not path.parent.is_dir():
+        raise DataError(f"{path} must lie in an existing folder, however: {path.parent} is none; create it first")
+    if not os.access(path.parent, os.W_OK):
+        raise DataError(f"{path.parent} must be writable, however: it is not; choose another folder")
+
+
+def check_output(path: Path, force: bool) -> None:
+    """Refuse an output file that cannot be written, or that exists and may not be replaced."""
+    check_parent(path)
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} must be a file, however: something else has this name; choose another")
+    if path.exists() and not force:
+        raise DataError(f"{path} must not exist yet, however: it does; choose another or pass --force to replace it")
+
+
+def check_table_output(path: Path, force: bool) -> None:
+    """Refuse an output path for a table, as :func:`check_output` does, also by its suffix."""
+    if path.suffix.lower() not in OUTPUT_SUFFIXES:
+        raise DataError(f"{path} must end in {' or '.join(OUTPUT_SUFFIXES)}, however: it does not; rename it")
+    if is_parquet(path):
+        _require_pyarrow(path)
+    check_output(path, force)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside ``path`` to write to; at the end it takes the other's place in one step, after an error it goes."""
+    path = path.resolve()  # a link stays a link
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=path.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written, however: {error.strerror or error}; free or change it") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """Permissions that the user's new files lack; it can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def table_writer(path: Path) -> Iterator[Write]:
+    """A function that appends rows to the table at ``path``, which appears, whole, when the block ends well."""
+    with replacing(path) as temporary:
+        if is_parquet(path):
+            with _parquet_writer(temporary) as write:
+                yield write
+        else:
+            with temporary.open("w", encoding="utf-8", newline="") as file:
+                yield csv_writer(file)
+
+
+def csv_writer(file: TextIO) -> Write:
+    """A function that appends rows to an open text file; the header comes first."""
+    is_first = True
+
+    def write(rows: pd.DataFrame) -> None:
+        nonlocal is_first
+        rows.to_csv(file, index=False, header=is_first, lineterminator="\n")
+        is_first = False
+
+    return write
+
+
+@contextmanager
+def _parquet_writer(path: Path) -> Iterator[Write]:
+    import pyarrow
+    from pyarrow import parquet
+
+    writer: Any = None
+
+    def write(rows: pd.DataFrame) -> None:
+        nonlocal writer
+        schema = None if writer is None else writer.schema
+        # Without pandas' own notes, every reader sees plain Arrow types.
+        table = pyarrow.Table.from_pandas(rows, schema=schema, preserve_index=False).replace_schema_metadata(None)
+        writer = writer or parquet.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,505 @@
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from diffor.diffusion import FlowMatching, IncrementDiffusion, MLPDenoiser, TransformerDenoiser
+from diffor.diffusion.increment_diffusion import default_chain, fit_fusion, squeeze, stretch
+from diffor.diffusion.increments import aggregate_increments, split_increments
+from diffor.method import Encoder, OrdinalModel
+from diffor.row_noise import row_keys
+
+SMALL = {"n_increments": 3, "n_times": 20, "width": 16, "n_layers": 1, "n_attention_heads": 2, "dropout": 0.0}
+
+
+def small(**changes) -> IncrementDiffusion:
+    torch.manual_seed(0)
+    return IncrementDiffusion(2, **{**SMALL, **changes})
+
+
+def rows(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(n, 2, generator=generator)
+    return features, torch.rand(n, generator=generator), row_keys((features,), seed=0)
+
+
+# The clean vector.
+
+
+def test_stretch_maps_increments_onto_plus_minus_one_and_back():
+    increments = split_increments(torch.rand(50), 8)
+    clean = stretch(increments)
+    assert clean.min() >= -1
+    assert clean.max() <= 1 + 1e-6
+    torch.testing.assert_close(squeeze(clean), increments)
+    assert stretch(torch.tensor([0.0, 0.25, 0.125, 0.25])).tolist() == [-1, 1, 0, 1]
+
+
+# The objective, by hand.
+
+
+def by_hand(method: IncrementDiffusion, features, y, seed):
+    """Algorithm 1 with loops: S times the two terms, for each row, from the draws that ``loss`` makes."""
+    S, process = method.n_increments, method.process
+    increments = split_increments(y, S)
+    clean = 2 * S * increments - 1
+    torch.manual_seed(seed)
+    noise = torch.randn_like(clean)
+    head = torch.randint(S, (len(y),))
+    is_aligned = torch.rand(len(y)) < method.aligned_share
+    uniform = torch.randint(1, process.n_times + 1, (len(y),))
+    diffusion, increment = [], []
+    for i in range(len(y)):
+        t = method.aligned_times[int(head[i])] if is_aligned[i] else int(uniform[i])
+        noisy = process.signals[t] * clean[i] + process.spreads[t] * noise[i]
+        predicted = method.denoiser(noisy[None], features[i : i + 1], torch.tensor([t]))[0]
+        diffusion.append((noise[i] - predicted).square().sum())
+        errors = []
+        for k, t_k in enumerate(method.aligned_times):
+            signal, spread = process.signals[t_k], process.spreads[t_k]
+            noisy = signal * clean[i] + spread * noise[i]  # the same noise
+            predicted = method.denoiser(noisy[None], features[i : i + 1], torch.tensor([t_k]))[0]
+            estimate = (noisy - spread * predicted) / signal
+            decoded = method.heads(estimate.expand(S, S))[k]
+            errors.append((increments[i, k] - decoded) ** 2)
+        one = errors[int(head[i])] * S / method.aligned_share if is_aligned[i] else torch.tensor(0.0)
+        increment.append(sum(errors) if method.objective == "full" else one)
+    return torch.stack(diffusion), torch.stack(increment)
+
+
+@pytest.mark.parametrize("objective", ["full", "one_call"])
+@pytest.mark.parametrize("denoiser", ["mlp", "transformer"])
+def test_terms_equal_algorithm_one_by_hand(objective, denoiser):
+    method = small(parameterization="noise", schedule="linear", objective=objective, denoiser=denoiser)
+    features, y, _ = rows(12)
+    diffusion, increment = by_hand(method, features, y, seed=5)
+    torch.manual_seed(5)
+    terms = method.loss(features, y)
+    torch.testing.assert_close(3 * terms["denoise"], diffusion.mean(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(3 * terms["increment"], 10 * increment.mean(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", ["full", "one_call"])
+def test_weighted_terms_by_hand(objective):
+    method = small(parameterization="noise", schedule="linear", objective=objective)
+    features, y, _ = rows(12)
+    weights = torch.linspace(0, 2, 12)
+    diffusion, increment = by_hand(method, features, y, seed=5)
+    torch.manual_seed(5)
+    terms = method.loss(features, y, weights)
+    torch.testing.assert_close(3 * terms["denoise"], (weights * diffusion).mean(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(3 * terms["increment"], 10 * (weights * increment).mean(), rtol=1e-4, atol=1e-6)
+
+
+def test_increment_weight_scales_its_term_alone():
+    features, y, _ = rows(12)
+    terms = []
+    for weight in (1.0, 7.0):
+        method = small(increment_weight=weight)
+        torch.manual_seed(1)
+        terms.append(method.loss(features, y))
+    torch.testing.assert_close(terms[1]["increment"], 7 * terms[0]["increment"])
+    torch.testing.assert_close(terms[1]["denoise"], terms[0]["denoise"])
+
+
+def test_cross_entropy_is_the_formula_on_filled_shares():
+    method = small(increment_loss="cross_entropy")
+    logits, increments = torch.randn(6, 3), split_increments(torch.rand(6), 3)
+    filled, answer = increments * 3, torch.sigmoid(logits)
+    expected = -(filled * answer.log() + (1 - filled) * (1 - answer).log())
+    torch.testing.assert_close(method.increment_errors(logits, increments), expected)
+
+
+def test_squared_error_is_the_formula():
+    logits, increments = torch.randn(6, 3), split_increments(torch.rand(6), 3)
+    expected = (increments - torch.sigmoid(logits) / 3) ** 2
+    torch.testing.assert_close(small().increment_errors(logits, increments), expected)
+
+
+@torch.no_grad()
+def mean_terms(method: IncrementDiffusion, weights, n_batches=40):
+    """Mean of each loss term over many draws, with its standard error."""
+    features, y, _ = rows(5)
+    features, y = features.repeat(800, 1), y.repeat(800)
+    weights = None if weights is None else weights.repeat(800)
+    torch.manual_seed(11 if method.objective == "full" else 12)
+    draws = [method.loss(features, y, weights) for _ in range(n_batches)]
+    values = {name: torch.stack([draw[name] for draw in draws]).double() for name in draws[0]}
+    return {name: (float(v.mean()), float(v.std()) / math.sqrt(n_batches)) for name, v in values.items()}
+
+
+@pytest.mark.parametrize("increment_loss", ["squared", "cross_entropy"])
+@pytest.mark.parametrize("weights", [None, torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0])], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("spacing", ["linear", "shared"])
+def test_one_call_objective_is_unbiased(increment_loss, weights, spacing):
+    settings = {"increment_loss": increment_loss, "spacing": spacing, "aligned_share": 0.3}
+    one = mean_terms(small(objective="one_call", **settings).eval(), weights)
+    full = mean_terms(small(objective="full", **settings).eval(), weights)
+    for name in ("denoise", "increment"):
+        (first, first_error), (second, second_error) = one[name], full[name]
+        error = math.hypot(first_error, second_error)
+        assert error < 0.02 * second  # small enough for a wrong factor to show
+        assert abs(first - second) < 4.5 * error
+
+
+@pytest.mark.parametrize("objective", ["full", "one_call"])
+def test_a_row_of_weight_zero_counts_for_nothing(objective):
+    method = small(objective=objective)
+    features, y, _ = rows(8)
+    weights = torch.tensor([0.0, *[8 / 7] * 7])
+
+    def total(features, y):
+        torch.manual_seed(2)
+        return sum(method.loss(features, y, weights).values())
+
+    other_features, other_y = features.clone(), y.clone()
+    other_features[0], other_y[0] = 9.0, 1 - y[0]
+    torch.testing.assert_close(total(other_features, other_y), total(features, y))
+    features.requires_grad_()
+    total(features, y).backward()
+    assert (features.grad[0] == 0).all()
+    assert (features.grad[1:] != 0).any()
+
+
+@pytest.mark.parametrize("objective", ["full", "one_call"])
+def test_a_row_of_weight_zero_equals_removing_it(objective):
+    method = small(objective=objective)
+    features, y, _ = rows(4)
+
+    def term(weights):
+        torch.manual_seed(2)
+        return method.loss(features, y, torch.tensor(weights))["denoise"]
+
+    each = [term([4.0 * (i == j) for i in range(4)]) for j in range(4)]
+    torch.testing.assert_close(term([0.0, 4 / 3, 4 / 3, 4 / 3]), torch.stack(each[1:]).mean())
+
+
+def test_every_parameter_learns():
+    for objective in ("full", "one_call"):
+        method = small(objective=objective)
+        sum(method.loss(*rows(200)[:2]).values()).backward()
+        assert all((parameter.grad != 0).any() for parameter in method.parameters())
+
+
+# Times.
+
+
+@pytest.mark.parametrize(("spacing", "share"), [("linear", 0.5), ("log", 0.2), ("shared", 0.5), ("linear", 1.0)])
+def test_drawn_times_follow_the_mixture(spacing, share):
+    method, n = small(spacing=spacing, aligned_share=share), 200_000
+    torch.manual_seed(0)
+    t, head, is_aligned = method.draw_times(n, torch.device("cpu"))
+    expected = np.full(21, (1 - share) / 20)
+    expected[0] = 0
+    for t_k in method.aligned_times:
+        expected[t_k] += share / 3
+    frequencies = np.bincount(t.numpy(), minlength=21) / n
+    assert (abs(frequencies - expected) <= 5 * np.sqrt(expected / n)).all()
+    assert torch.equal(t[is_aligned], torch.tensor(method.aligned_times)[head[is_aligned]])
+
+
+def test_times_can_be_drawn_uniformly_for_the_full_objective():
+    t, _, is_aligned = small(objective="full", aligned_share=0.0).draw_times(1000, torch.device("cpu"))
+    assert not is_aligned.any()
+    assert set(t.tolist()) == set(range(1, 21))
+
+
+# The chain.
+
+
+@pytest.mark.parametrize("n_increments", [2, 3, 8, 12])
+@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
+def test_a_prediction_costs_one_denoiser_call_per_increment(n_increments, decoding):
+    method, calls = small(n_increments=n_increments, decoding=decoding).eval(), []
+    method.denoiser.register_forward_hook(lambda module, arguments, output: calls.append(output.shape))
+    features, _, keys = rows(7)
+    assert method.predict(features, keys, 5).samples.shape == (7, 5)
+    assert calls == [(7, 5, n_increments)] * n_increments
+
+
+class CountingEncoder(Encoder):
+    out_features = 2
+
+    def __init__(self):
+        super().__init__()
+        self.seen = 0
+
+    def forward(self, *inputs):
+        self.seen += len(inputs[0])
+        return inputs[0]
+
+
+@pytest.mark.parametrize("n_samples", [1, 16, 64])
+def test_the_encoder_runs_once_per_row(n_samples):
+    model = OrdinalModel(CountingEncoder(), small()).eval()
+    features, _, keys = rows(32)
+    model.predict((features,), keys, n_samples)
+    assert model.encoder.seen == 32
+
+
+@pytest.mark.parametrize(
+    ("changes", "n_calls"),
+    [({"n_increments": 1}, 8), ({"spacing": "shared"}, 8), ({"spacing": "shared", "n_increments": 12}, 12)],
+)
+def test_without_distinct_times_the_chain_still_leads_from_noise_to_clean(changes, n_calls):
+    times = small(**changes).chain_times
+    assert (times[0], times[-1], len(times)) == (20, 1, n_calls)
+
+
+def test_default_chain_fits_few_times():
+    assert default_chain((1,), 1) == (1,)
+    assert default_chain((1, 1, 1), 2) == (2, 1)
+    assert default_chain((20, 10, 1), 20) == (20, 10, 1)
+
+
+class Oracle(nn.Module):
+    """A denoiser that knows the answer."""
+
+    def __init__(self, clean):
+        super().__init__()
+        self.clean = clean
+
+    def forward(self, noisy, features, t):
+        return self.clean.unsqueeze(1).expand_as(noisy)
+
+
+@pytest.mark.parametrize("process", ["diffusion", "flow_matching"])
+@pytest.mark.parametrize("decoding", ["chain", "fusion"])
+@pytest.mark.parametrize("eta", [0.0, 1.0])
+def test_a_perfect_denoiser_predicts_the_target(process, decoding, eta):
+    method = small(process=process, parameterization="clean", decoding=decoding, eta=eta)
+    features, y, keys = rows(9)
+    method.denoiser = Oracle(stretch(split_increments(y, 3)))
+    samples = method.predict(features, keys, 4).samples
+    np.testing.assert_allclose(samples, np.repeat(y.numpy()[:, None], 4, axis=1), atol=1e-6)
+
+
+@torch.no_grad()
+def test_each_head_decodes_the_estimate_cached_at_its_time():
+    method = small(chain_times=(20, 15, 10, 5, 1)).eval()
+    features, _, keys = rows(4)
+    assert method.aligned_times == (20, 10, 1)
+    reading = method.read(features, keys, 6)
+    along = dict(method.chain(features, keys, 6))
+    for place, t in enumerate(method.chain_times):
+        torch.testing.assert_close(reading.estimates[:, :, place], along[t])
+    for k, t in enumerate(method.aligned_times):
+        decoded = method.heads(along[t].unsqueeze(2).expand(4, 6, 3, 3))[..., k]
+        torch.testing.assert_close(reading.increments[..., k], decoded)
+    torch.testing.assert_close(method.increments(features, keys, 6), reading.increments.mean(dim=1))
+
+
+@torch.no_grad()
+def test_heads_decoding_aggregates_the_heads():
+    method = small(decoding="heads").eval()
+    features, _, keys = rows(4)
+    expected = aggregate_increments(method.read(features, keys, 6).increments)
+    np.testing.assert_allclose(method.predict(features, keys, 6).samples, expected.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
+@pytest.mark.parametrize("parameterization", ["velocity", "noise", "clean"])
+@pytest.mark.parametrize("eta", [0.0, 1.0])
+def test_samples_stay_inside_the_unit_interval(decoding, parameterization, eta):
+    method = small(decoding=decoding, parameterization=parameterization, eta=eta).eval()
+    with torch.no_grad():
+        for parameter in method.parameters():
+            parameter.mul_(5)  # far from anything trained
+    samples = method.predict(10 * rows(20)[0], rows(20)[2], 8).samples
+    assert np.isfinite(samples).all()
+    assert samples.min() >= 0
+    assert samples.max() <= 1
+
+
+def test_predictions_repeat_and_leave_the_global_generator_alone():
+    method = small(eta=1.0).eval()
+    features, _, keys = rows(5)
+    torch.manual_seed(0)
+    first = method.predict(features, keys, 7).samples
+    after = torch.rand(1)
+    assert np.array_equal(method.predict(features, keys, 7).samples, first)
+    torch.manual_seed(0)
+    assert torch.equal(torch.rand(1), after)
+
+
+def test_the_first_samples_do_not_depend_on_how_many_are_drawn():
+    method = small().eval()
+    features, _, keys = rows(5)
+    few, many = (method.predict(features, keys, n).samples for n in (4, 32))
+    np.testing.assert_allclose(many[:, :4], few, atol=1e-6)
+
+
+def test_ancestral_noise_makes_samples_differ_from_deterministic_ones():
+    features, _, keys = rows(5)
+    plain, ancestral = (small(eta=eta).eval().predict(features, keys, 7).samples for eta in (0.0, 1.0))
+    assert abs(plain - ancestral).max() > 1e-3
+
+
+# Fusion.
+
+
+def test_fusion_weights_sum_to_one_and_beat_the_best_single_time():
+    method = small(decoding="fusion", n_increments=6).eval()
+    features, y, keys = rows(300)
+    before = method.fusion_weights.clone()
+    assert before.tolist() == [0, 0, 0, 0, 0, 1]
+    with torch.no_grad():
+        method.calibrate(features, y, keys, 8)
+        values = method.values_along(features, keys, 8).mean(dim=1)
+    single = (values - y[:, None]).square().mean(dim=0)
+    fused = (values @ method.fusion_weights - y).square().mean()
+    assert float(method.fusion_weights.sum()) == pytest.approx(1, abs=1e-4)
+    assert fused <= 1.001 * single.min() + 1e-6
+    assert fused < single[-1]
+
+
+@pytest.mark.parametrize("decoding", ["chain", "heads"])
+def test_calibration_leaves_other_decodings_alone(decoding):
+    method = small(decoding=decoding).eval()
+    features, y, keys = rows(20)
+    method.calibrate(features, y, keys, 4)
+    assert method.fusion_weights.tolist() == [0, 0, 1]
+
+
+def test_fusion_weights_are_saved_with_the_model():
+    method = small(decoding="fusion").eval()
+    method.fusion_weights.copy_(torch.tensor([0.2, 0.3, 0.5]))
+    other = small(decoding="fusion").eval()
+    other.load_state_dict(method.state_dict())
+    assert torch.equal(other.fusion_weights, method.fusion_weights)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_small_change_of_fusion_weights_is_better(seed):
+    generator = torch.Generator().manual_seed(seed)
+    errors = torch.randn(200, 4, generator=generator) @ torch.randn(4, 4, generator=generator)
+    errors = errors.double()
+    products = errors.T @ errors / 200
+    shrunk = products + torch.diag(products.diagonal() * 1e-3)
+    weights = fit_fusion(errors).double()
+    best = weights @ shrunk @ weights
+    for _ in range(50):
+        step = torch.randn(4, generator=generator).double() * 0.1
+        changed = weights + step - step.mean()
+        assert changed @ shrunk @ changed >= best * (1 - 1e-5)
+
+
+def test_independent_errors_are_weighted_by_their_precision():
+    errors = torch.randn(100_000, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 2.0, 4.0])
+    expected = torch.tensor([1.0, 1 / 4, 1 / 16]) / (1 + 1 / 4 + 1 / 16)
+    torch.testing.assert_close(fit_fusion(errors), expected, rtol=0, atol=0.02)
+
+
+def test_fusion_of_identical_or_perfect_times_is_even():
+    same = torch.randn(50, 1).expand(50, 4)
+    torch.testing.assert_close(fit_fusion(same), torch.full((4,), 0.25), rtol=0, atol=1e-3)
+    torch.testing.assert_close(fit_fusion(torch.zeros(50, 4)), torch.full((4,), 0.25))
+
+
+# Ablations.
+
+
+def runs(method: IncrementDiffusion) -> bool:
+    features, y, keys = rows(6)
+    terms = method.loss(features, y)
+    sum(terms.values()).backward()
+    samples = method.eval().predict(features, keys, 3).samples
+    finite = all(torch.isfinite(term) for term in terms.values()) and np.isfinite(samples).all()
+    return bool(finite and samples.min() >= 0 and samples.max() <= 1)
+
+
+@pytest.mark.parametrize("n_increments", range(1, 13))
+@pytest.mark.parametrize("n_attention_heads", [1, 2, 4, 8])
+def test_every_number_of_increments_and_attention_heads_runs(n_increments, n_attention_heads):
+    method = small(denoiser="transformer", n_increments=n_increments, n_attention_heads=n_attention_heads)
+    assert isinstance(method.denoiser, TransformerDenoiser)
+    assert runs(method)
+
+
+@pytest.mark.parametrize("objective", ["one_call", "full"])
+@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"n_increments": 1},
+        {"spacing": "shared"},
+        {"spacing": "log"},
+        {"n_increments": 1, "spacing": "shared"},
+        {"denoiser": "transformer"},
+        {"process": "flow_matching"},
+        {"process": "flow_matching", "parameterization": "clean"},
+        {"parameterization": "noise", "schedule": "linear"},
+        {"increment_loss": "cross_entropy"},
+        {"eta": 1.0},
+    ],
+    ids=str,
+)
+def test_every_ablation_runs(changes, objective, decoding):
+    assert runs(small(objective=objective, decoding=decoding, **changes))
+
+
+def test_names_choose_the_parts():
+    assert isinstance(small().denoiser, MLPDenoiser)
+    assert isinstance(small(process="flow_matching").process, FlowMatching)
+    assert small(parameterization="noise").process.parameterization == "noise"
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"process": "flow_matching"}, {"objective": "full", "decoding": "heads", "schedule": "linear"}]
+)
+def test_training_finds_a_noisy_target(changes):
+    method = small(n_times=100, width=48, n_increments=4, n_layers=2, **changes)
+    features, noise, keys = rows(512)
+    y = (torch.sigmoid(2 * features[:, 0]) + 0.1 * (noise - 0.5)).clamp(0, 1)
+    optimizer = torch.optim.Adam(method.parameters(), lr=5e-3)
+    for _ in range(250):
+        optimizer.zero_grad()
+        sum(method.loss(features, y).values()).backward()
+        optimizer.step()
+    prediction = method.eval().predict(features, keys, 16)
+    error = abs(prediction.median - y.numpy()).mean()
+    assert error < 0.05
+    assert error < 0.3 * abs(y - y.median()).mean()
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decoding": "last"}, "decoding must be one of chain, heads, fusion, however: decoding='last'"),
+        ({"objective": "half"}, "objective must be one of one_call, full, however: objective='half'"),
+        (
+            {"increment_loss": "l1"},
+            "increment_loss must be one of squared, cross_entropy, however: increment_loss='l1'",
+        ),
+        ({"process": "walk"}, "process must be one of diffusion, flow_matching, however: process='walk'"),
+        ({"denoiser": "cnn"}, "denoiser must be one of mlp, transformer, however: denoiser='cnn'"),
+        ({"schedule": "flat"}, "schedule must be one of cosine, linear, however: schedule='flat'"),
+        ({"parameterization": "x"}, "parameterization must be one of velocity, noise, clean"),
+        ({"spacing": "even"}, "spacing must be one of linear, log, shared, however: spacing='even'"),
+        ({"n_increments": 0}, "n_increments must be at least 1, however: n_increments=0"),
+        ({"n_increments": 21}, "distinct times need n_times >= count, however: n_times=20, count=21"),
+        ({"n_times": 0, "n_increments": 1}, "n_times must be at least 1, however: n_times=0"),
+        ({"aligned_share": 1.5}, "aligned_share must lie in [0, 1], however: aligned_share=1.5"),
+        ({"aligned_share": -0.1}, "aligned_share must lie in [0, 1], however: aligned_share=-0.1"),
+        ({"aligned_share": 0.0}, "the one-call objective trains heads at aligned times only, however: aligned_share=0"),
+        ({"increment_weight": -1.0}, "increment_weight must not be negative, however: increment_weight=-1.0"),
+        ({"eta": 2.0}, "eta must lie in [0, 1], however: eta=2.0"),
+        ({"eta": -0.5}, "eta must lie in [0, 1], however: eta=-0.5"),
+        ({"chain_times": (20, 1)}, "chain_times must contain the aligned times (20, 10, 1), however: (20, 1)"),
+        ({"chain_times": (20, 10, 10, 1)}, "times must fall strictly from at most 20 to at least 1"),
+        ({"chain_times": (30, 20, 10, 1)}, "times must fall strictly from at most 20 to at least 1"),
+        ({"process": "flow_matching", "parameterization": "noise"}, "flow matching cannot predict noise"),
+        ({"denoiser": "transformer", "n_attention_heads": 3}, "width must be a multiple of n_attention_heads"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_wrong_settings_are_refused(changes, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        small(**changes)

@@ -1,0 +1,276 @@
+"""Files: what is read equals what was written, in any chunks, and a file that is written is whole or absent."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from diffor import files
+from diffor.files import DataError, check_numbers, column_names, read_chunks, read_table, replacing, table_writer
+
+
+def write_csv(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def message_of(action: object, *arguments: object) -> str:
+    with pytest.raises(DataError) as caught:
+        list(action(*arguments) or ())  # type: ignore[operator]
+    assert "\n" not in str(caught.value).strip()
+    return str(caught.value)
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "id": [f"{i:04d}" for i in range(50)],
+            "a": rng.normal(size=50),
+            "n": rng.integers(0, 9, size=50),
+            "city": rng.choice(["Oslo", "São Paulo", 'a "b", c'], size=50),
+        }
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize("rows", [1, 7, 50, 1000])
+def test_chunks_put_together_are_the_table(tmp_path: Path, table: pd.DataFrame, suffix: str, rows: int) -> None:
+    path = tmp_path / f"rows{suffix}"
+    table.to_parquet(path) if suffix == ".parquet" else table.to_csv(path, index=False)
+    chunks = list(read_chunks(path, ["a", "n"], ["city"], ["city", "id"], rows))
+    assert [chunk.first for chunk in chunks] == list(range(0, 50, rows))
+    assert max(len(chunk) for chunk in chunks) == min(rows, 50)
+    together = pd.concat([chunk.table for chunk in chunks], ignore_index=True)
+    np.testing.assert_array_equal(together["a"], table["a"])
+    np.testing.assert_array_equal(together["n"], table["n"])
+    assert together["city"].tolist() == table["city"].tolist()
+    kept = pd.concat([chunk.kept for chunk in chunks], ignore_index=True)
+    assert kept.columns.tolist() == ["city", "id"]
+    assert kept["id"].tolist() == table["id"].tolist()
+    whole = read_table(path, text=["id"])
+    assert whole.columns.tolist() == table.columns.tolist()
+    assert whole["id"].tolist() == table["id"].tolist()
+
+
+def test_text_columns_are_text_in_every_chunk(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "rows.csv", "code,x\n01,1\n02,2\nB,3\n,4\n")
+    chunks = list(read_chunks(path, ["x"], ["code"], rows=2))
+    assert chunks[0].table["code"].tolist() == ["01", "02"]
+    assert chunks[1].table["code"].tolist()[0] == "B"
+    assert pd.isna(chunks[1].table["code"].tolist()[1])
+
+
+def test_kept_columns_of_csv_are_copied_as_they_are_written(tmp_path: Path) -> None:
+    text = 'x,id,note\n1,007,NA\n2,1e3,"a, ""b"""\n3,,"two\nlines"\n4, 5 ,1.10\n'
+    path = write_csv(tmp_path / "rows.csv", text)
+    with table_writer(tmp_path / "copy.csv") as write:
+        for chunk in read_chunks(path, ["x"], [], ["x", "id", "note"], rows=3):
+            write(chunk.kept)
+    assert (tmp_path / "copy.csv").read_text() == text
+
+
+def test_kept_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    big = 2**53 + 1
+    source = pa.table(
+        {
+            "x": pa.array([1.0, 2.0, None, 4.0]),
+            "key": pa.array([big, None, 3, 4], pa.int64()),
+            "day": pa.array([1, 2, None, 4], pa.date32()),
+            "flag": pa.array([True, None, False, True]),
+            "level": pa.array(["a", "b", "a", None]).dictionary_encode(),
+            "money": pa.array([None, None, None, 1]).cast(pa.decimal128(21, 2)),
+            "words": pa.array([["a"], [], None, ["b", "c"]], pa.list_(pa.string())),
+        }
+    )
+    path, copy = tmp_path / "rows.parquet", tmp_path / "copy.parquet"
+    pq.write_table(source, path)
+    with table_writer(copy) as write:
+        for chunk in read_chunks(path, ["x"], ["key"], source.column_names, rows=2):
+            write(chunk.kept)
+            assert chunk.table["key"].dropna().tolist() in ([big], [3, 4])
+    result = pq.read_table(copy)
+    assert result.to_pylist() == source.to_pylist()
+    assert {name: result.schema.field(name).type for name in ("key", "day", "flag", "money")} == {
+        name: source.schema.field(name).type for name in ("key", "day", "flag", "money")
+    }
+
+
+def test_numbers_may_be_booleans_gaps_and_very_long(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "rows.csv", "flag,long\nTrue,99999999999999999999\n,1\nFalse,2\n")
+    for chunk in read_chunks(path, ["flag", "long"], [], rows=2):
+        for name in ("flag", "long"):
+            chunk.table[name].to_numpy(dtype=np.float64, na_value=np.nan)
+    with pytest.raises(DataError, match=r"column 'v' of rows\.csv must hold numbers, however: 'x' in row 12 after"):
+        check_numbers(pd.Series(["1", "x"], name="v"), Path("rows.csv"), first=10)
+
+
+def test_a_bad_number_is_named_with_its_row(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "rows.csv", "a\n" + "1.5\n" * 10 + "oops\n")
+    reader = read_chunks(path, ["a"], [], rows=4)
+    assert len(next(reader)) == len(next(reader)) == 4
+    with pytest.raises(DataError, match="'oops' in row 11 after the header; correct the value or leave it empty"):
+        next(reader)
+
+
+def test_memory_holds_one_chunk_whatever_the_length(tmp_path: Path) -> None:
+    peaks = []
+    for rows in (20_000, 100_000):
+        path = tmp_path / f"{rows}.csv"
+        pd.DataFrame({"a": np.arange(rows) * 0.5, "c": "word"}).to_csv(path, index=False)
+        list(read_chunks(path, ["a"], ["c"], ["c"], rows=50_000_000))  # imports and caches are not to be counted
+        tracemalloc.start()
+        for chunk in read_chunks(path, ["a"], ["c"], ["c"], rows=1000):
+            assert len(chunk) <= 1000
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_columns_without_a_name_are_no_columns(tmp_path: Path, table: pd.DataFrame) -> None:
+    table.to_csv(tmp_path / "rows.csv")
+    shuffled = table.sample(frac=1, random_state=0)
+    shuffled.to_parquet(tmp_path / "rows.parquet")
+    for name in ("rows.csv", "rows.parquet"):
+        assert column_names(tmp_path / name) == table.columns.tolist()
+        assert read_table(tmp_path / name).columns.tolist() == table.columns.tolist()
+    named = shuffled.set_index("id")
+    named.to_parquet(tmp_path / "named.parquet")
+    assert read_table(tmp_path / "named.parquet").columns.tolist() == ["a", "n", "city"]
+    assert read_table(tmp_path / "named.parquet", ["id"])["id"].tolist() == shuffled["id"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("rows.csv", b"", "must hold a table, however: the file is empty"),
+        ("rows.csv", b"\n\n", "must hold a table, however: the file is empty"),
+        ("rows.csv", b"a,b\n", "must hold at least one row, however: it has only a header"),
+        ("rows.csv", b"a,b\n1,2,3\n4,5,6\n", "as many fields in each row as in its header"),
+        ("rows.csv", b"a,b\n1,2,\n4,5,\n", "as many fields in each row as in its header"),
+        ("rows.csv", b"a,b\n1,2\n3,4\n5,6,7\n", "must be a readable CSV file, however: .*line 4"),
+        ("rows.csv", b'a,b\n1,2\n3,"4\n', "must be a readable CSV file"),
+        ("rows.csv", b"a,b\n1,\xff\xfe\n", "in UTF-8"),
+        ("rows.csv", b"\x89PNG\r\n\x1a\n\x00\x00", "UTF-8|readable CSV|surplus"),
+        ("rows.csv.gz", b"a,b\n1,2\n", "must be a readable CSV file"),
+        ("rows.parquet", b"PAR1 not really", "must be a readable Parquet file"),
+        ("rows.parquet", b"", "must be a readable Parquet file"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message) as caught:
+        read_table(path)
+    assert str(path) in str(caught.value)
+
+    def stream() -> None:
+        names = column_names(path)
+        list(read_chunks(path, [], names))
+
+    with pytest.raises(DataError, match=message):
+        stream()
+
+
+def test_a_truncated_archive_is_named(tmp_path: Path, table: pd.DataFrame) -> None:
+    path = tmp_path / "rows.csv.gz"
+    pd.concat([table] * 200).to_csv(path, index=False)
+    path.write_bytes(path.read_bytes()[:-2000])
+    assert "must be a readable CSV file" in message_of(read_chunks, path, ["a"], [], [], 1000)
+
+
+def test_paths_that_are_no_files(tmp_path: Path) -> None:
+    assert "there is none; check the path" in message_of(column_names, tmp_path / "absent.csv")
+    assert "it is a folder or a stream" in message_of(read_table, tmp_path)
+
+
+def test_parquet_without_pyarrow_names_the_extra(
+    tmp_path: Path, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.to_parquet(tmp_path / "rows.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install 'diffor[parquet]'" in message_of(column_names, tmp_path / "rows.parquet")
+    assert "pip install 'diffor[parquet]'" in message_of(files.check_table_output, tmp_path / "new.parquet", False)
+
+
+def test_output_paths_are_checked(tmp_path: Path) -> None:
+    old = write_csv(tmp_path / "old.csv", "x\n")
+    assert f"{tmp_path / 'no'} is none; create it" in message_of(files.check_output, tmp_path / "no" / "a.csv", True)
+    assert "pass --force" in message_of(files.check_output, old, False)
+    assert "something else has this name" in message_of(files.check_output, tmp_path, True)
+    assert "must end in .csv or .parquet" in message_of(files.check_table_output, tmp_path / "a.xlsx", True)
+    files.check_table_output(old, True)
+    files.check_table_output(tmp_path / "new.parquet", False)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the administrator may write everywhere")
+def test_output_in_a_folder_without_permission(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert "must be writable" in message_of(files.check_output, tmp_path / "a.csv", False)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_a_failure_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, table: pd.DataFrame, suffix: str, failure: type[BaseException] | BaseException
+) -> None:
+    path = tmp_path / f"out{suffix}"
+    path.write_bytes(b"old")
+
+    def write_half() -> None:
+        with table_writer(path) as write:
+            write(table)
+            assert len(list(tmp_path.iterdir())) == 2
+            raise failure
+
+    with pytest.raises(DataError if isinstance(failure, OSError) else failure):  # type: ignore[arg-type]
+        write_half()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_what_is_written_in_pieces_is_read_as_one(tmp_path: Path, table: pd.DataFrame, suffix: str) -> None:
+    path = tmp_path / f"out{suffix}"
+    with table_writer(path) as write:
+        for first in range(0, 50, 20):
+            write(table.iloc[first : first + 20])
+        assert not path.exists()
+    result = read_table(path, text=["id"])
+    pd.testing.assert_frame_equal(result, table, check_dtype=False)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions and links are those of POSIX")
+def test_new_files_have_the_usual_permissions_and_links_stay(tmp_path: Path) -> None:
+    new = tmp_path / "new.csv"
+    mask = os.umask(0o027)
+    try:
+        with replacing(new) as temporary:
+            temporary.write_text("x\n")
+    finally:
+        os.umask(mask)
+    assert new.stat().st_mode & 0o777 == 0o640
+    new.chmod(0o604)
+    link = tmp_path / "link.csv"
+    link.symlink_to(new)
+    with replacing(link) as temporary:
+        temporary.write_text("y\n")
+    assert link.is_symlink()
+    assert new.read_text() == "y\n"
+    assert new.stat().st_mode & 0o777 == 0o604
+
+
+def test_parquet_counts_its_rows_beforehand(tmp_path: Path, table: pd.DataFrame) -> None:
+    table.to_parquet(tmp_path / "rows.parquet")
+    table.to_csv(tmp_path / "rows.csv")
+    assert files.count_rows(tmp_path / "rows.parquet") == 50
+    assert files.count_rows(tmp_path / "rows.csv") is None
