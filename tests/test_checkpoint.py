@@ -34,8 +34,15 @@ def test_a_folder_holds_json_and_safetensors_only_and_returns_what_was_saved(fol
     assert all(torch.equal(tensors[name], value) for name, value in TENSORS.items())
 
 
-def test_files_can_be_read_by_others(folder):
-    assert all(stat.S_IMODE(os.stat(folder / name).st_mode) == 0o644 for name in (CONFIG, WEIGHTS))
+def test_files_have_the_usual_permissions(folder, tmp_path):
+    (tmp_path / "usual").write_text("")
+    (tmp_path / "usual_folder").mkdir()
+
+    def mode(path):
+        return stat.S_IMODE(os.stat(path).st_mode)
+
+    assert all(mode(folder / name) == mode(tmp_path / "usual") for name in (CONFIG, WEIGHTS))
+    assert mode(folder) == mode(tmp_path / "usual_folder")
 
 
 def test_pack_keeps_facts_beside_tensors(tmp_path):
@@ -127,5 +134,5 @@ def test_a_path_that_is_no_folder_is_named(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"garbage that is long enough to have a header"])
 def test_a_damaged_state_file_is_named(tmp_path, content):
     (tmp_path / "state").write_bytes(content)
-    with pytest.raises(CheckpointError, match="is damaged or not a DiffoR file .*; restore or delete it"):
+    with pytest.raises(CheckpointError, match=r"is damaged or not a DiffoR file .*; restore or delete it"):
         unpack(tmp_path / "state")

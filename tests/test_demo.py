@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("matplotlib")
 
@@ -84,6 +85,20 @@ def test_a_file_in_place_of_the_folder_is_refused_before_training(tmp_path):
     with pytest.raises(NotADirectoryError, match="must be a folder"):
         demo.run_demo(tmp_path / "taken", quick=True, log=pytest.fail)
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_threads_are_given_back_even_after_an_error(tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        (tmp_path / "taken").write_text("mine")
+        with demo.one_thread():
+            assert torch.get_num_threads() == 1
+        with pytest.raises(NotADirectoryError):
+            demo.run_demo(tmp_path / "taken", quick=True)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_split_is_four_to_one_and_the_seed_decides_it():

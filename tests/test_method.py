@@ -58,6 +58,15 @@ def test_predict_returns_the_rows_asked_for(n, n_samples):
     assert rows - n < KERNEL_ROWS
 
 
+@pytest.mark.parametrize("n", [1, 5, 16])
+def test_answer_asks_about_the_rows_given(n):
+    model, x = OrdinalModel(Identity(), Center()), torch.rand(n, 3)
+    answer = model.answer(
+        lambda features, keys, n_samples: features * n_samples + keys[:, None], (x,), torch.arange(n), 3
+    )
+    assert torch.equal(answer, x * 3 + torch.arange(n)[:, None])
+
+
 def test_features_are_encoded_rows():
     model, x = OrdinalModel(Identity(), Center()), torch.rand(5, 3)
     assert torch.equal(model.features((x,)), x)

@@ -114,7 +114,7 @@ def test_a_polars_column_is_refused():
 
 @pytest.mark.parametrize("X", [pd.Series([1, 2]), np.array([1, 2]), [1, 2], pa.chunked_array([[1, 2]])])
 def test_one_dimension_is_refused(X):
-    with pytest.raises(ValueError, match="2D array|2-dimensional"):
+    with pytest.raises(ValueError, match=r"2D array|2-dimensional"):
         as_table(X)
 
 

@@ -176,20 +176,20 @@ def test_ctrl_c_keeps_the_best_model_so_far():
 def test_a_resumed_run_repeats_an_uninterrupted_one_bit_for_bit(tmp_path, steps_before):
     rows = make_rows()
 
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     def dying_score(model):
         dying_score.calls += 1
         if dying_score.calls > steps_before // 10:
-            raise Killed
+            raise KilledError
         return crps_score(rows)(model)
 
     dying_score.calls = 0
     whole, resumed = make_model(), make_model()
     train(whole, rows, crps_score(rows), CONFIG)
     config = replace(CONFIG, checkpoint_dir=str(tmp_path))
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         train(make_model(), rows, dying_score, config)
     history = train(resumed, rows, crps_score(rows), config)
     assert history.steps == 40

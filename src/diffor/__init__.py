@@ -11,17 +11,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from diffor.datasets import DATASETS as DATASETS
+    from diffor.datasets import load_dataset as load_dataset
     from diffor.diffusion import IncrementDiffusion as IncrementDiffusion
     from diffor.encoders import ENCODERS as ENCODERS
     from diffor.estimator import DiffoRClassifier as DiffoRClassifier
     from diffor.estimator import DiffoRRegressor as DiffoRRegressor
     from diffor.estimator import load as load
+    from diffor.methods import METHODS as METHODS
     from diffor.metrics import METRICS as METRICS
     from diffor.prediction import Prediction as Prediction
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "DATASETS": "diffor.datasets",
+    "METHODS": "diffor.methods",
+    "load_dataset": "diffor.datasets",
     "DiffoRClassifier": "diffor.estimator",
     "DiffoRRegressor": "diffor.estimator",
     "ENCODERS": "diffor.encoders",

@@ -33,6 +33,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())  # temporary files are private, finished ones are as usual
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -74,11 +75,9 @@ def save_folder(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        fresh.chmod(0o755)  # mkdtemp makes private folders
+        fresh.chmod(0o777 & ~_umask())
         write_atomically(fresh / WEIGHTS, weights)
         write_atomically(fresh / CONFIG, text.encode())
-        for file in (fresh / WEIGHTS, fresh / CONFIG):
-            file.chmod(0o644)
         if folder.exists():
             old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
             os.replace(folder, old / folder.name)
@@ -113,6 +112,13 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             "copy the whole folder again or save the model again"
         )
     return config, unpack(folder / WEIGHTS)[0]
+
+
+def _umask() -> int:
+    """The permissions that this process keeps from others (there is no way to read them but to set them)."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _read(path: Path) -> bytes:

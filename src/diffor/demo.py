@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 import diffor
@@ -64,6 +66,18 @@ class Score:
         return "-" if np.isnan(value) else f"{value:.{self.digits}f}"
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread for a while: on cores that others use too, several wait longer than they compute."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
 def run_demo(out: Path, seed: int = 0, quick: bool = False, log: Callable[[str], object] = print) -> Path:
     """Fit DiffoR on scikit-learn's diabetes table, compare it with two others and write a page into a folder.
 

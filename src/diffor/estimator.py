@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -23,22 +23,21 @@ from tqdm import tqdm
 import diffor
 from diffor.checkpoint import CheckpointError, load_folder, save_folder
 from diffor.diffusion import IncrementDiffusion
-from diffor.encoders import TabularInputs, make_tabular_encoder
-from diffor.method import OrdinalModel
+from diffor.encoders import TabularInputs
+from diffor.ensemble import ValidationScore, fit_ensemble, make_member
+from diffor.method import OrdinalEnsemble, OrdinalModel
 from diffor.prediction import Prediction
 from diffor.presets import Settings, resolve_settings
 from diffor.row_noise import row_keys
 from diffor.table import as_table, check_weights, match_columns
 from diffor.target import GradeScale, TargetScale, check_bounds, check_inside
-from diffor.train import History, Rows, TrainConfig, in_chunks, predict_in_chunks, train
+from diffor.train import History, Rows, TrainConfig, in_chunks, predict_in_chunks
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="OrdinalEstimator")
 
 BLOCK_ROWS = 8192
 """Rows that are turned into tensors at a time in prediction: memory does not grow with the table."""
-MAX_VALID_ROWS = 2048
-"""Rows that an evaluation during training reads at most: more cost time and hardly change which step is best."""
 
 
 class _Unlisted:
@@ -63,7 +62,8 @@ class OrdinalEstimator(BaseEstimator):
 
     scale_: TargetScale | GradeScale
     settings_: Settings
-    model_: OrdinalModel
+    model_: OrdinalEnsemble
+    encoders_: list[str]
     inputs_: TabularInputs
     history_: History
     seed_: int
@@ -114,7 +114,6 @@ class OrdinalEstimator(BaseEstimator):
         self.inputs_ = TabularInputs().fit(parts[0][0])
         data, valid = (self._rows(*part) if part is not None else None for part in parts)
         assert data is not None
-        self.model_ = self._build(data)
         self._train(data, valid, None if parts[1] is None else parts[1][1])
         return self
 
@@ -135,25 +134,6 @@ class OrdinalEstimator(BaseEstimator):
         weight = None if weights is None else torch.from_numpy(weights.astype(np.float32))
         return Rows(inputs, unit, weight, row_keys(inputs, self.seed_))
 
-    def _build(self, data: Rows) -> OrdinalModel:
-        """A model with random weights that the seed determines."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed_)
-            model = self._empty_model()
-        model.method.prepare(data.y)
-        return model.to(self._device())
-
-    def _empty_model(self) -> OrdinalModel:
-        settings = self.settings_
-        encoder = make_tabular_encoder(
-            settings.encoder,
-            self.inputs_,
-            settings.encoder_width,
-            settings.encoder_layers,
-            settings.encoder_dropout,
-        )
-        return OrdinalModel(encoder, IncrementDiffusion(encoder.out_features, **settings.for_method()))
-
     def _device(self) -> torch.device:
         if self.device == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -170,41 +150,39 @@ class OrdinalEstimator(BaseEstimator):
         )
         score = None
         if valid is not None and y_valid is not None:
-            score = _ValidationScore(valid.to(device), y_valid, self.scale_, config.valid_samples)
+            score = ValidationScore(valid.to(device), y_valid, self.scale_)
         elif self.settings_.decoding == "fusion":
             raise ValueError(
                 "decoding='fusion' fits its weights on validation rows, however: there are none; "
                 "pass X_val and y_val, or more rows"
             )
-        fingerprint = _fingerprint(self.settings_, self.seed_, data) if self.checkpoint_dir is not None else ""
-        self.history_ = train(self.model_, data.to(device), score, config, fingerprint)
-        if score is not None:
-            with torch.inference_mode():
-                features = self.model_.features(score.rows.inputs)
-                self.model_.method.calibrate(features, score.rows.y, score.rows.keys, config.valid_samples)
+        fingerprint = _fingerprint(self.settings_, data) if self.checkpoint_dir is not None else ""
+        self.model_, self.encoders_, self.history_ = fit_ensemble(
+            self.inputs_, self.settings_, data.to(device), score, config, fingerprint
+        )
 
     # --- predicting ---
 
     def _blocks(self, X: Any) -> Iterator[Rows]:
         """The rows of X in pieces, with progress where it takes long."""
-        check_is_fitted(self, "model_")
         table = match_columns(as_table(X), [column.name for column in self.inputs_.columns])
         validate_data(self, X=table if _has_names(table) else table.to_numpy(), reset=False, skip_check_array=True)
         device = self._device()
         with tqdm(total=len(table), desc="predict", unit="row", delay=2, disable=None if self.verbose else True) as bar:
             for first in range(0, len(table), BLOCK_ROWS):
-                inputs = self.inputs_.transform(table.iloc[first : first + BLOCK_ROWS])
+                inputs = self.inputs_.transform(table.iloc[first : first + BLOCK_ROWS], first)
                 n = len(inputs[0])
                 yield Rows(inputs, torch.zeros(n), None, row_keys(inputs, self.seed_)).to(device)
                 bar.update(n)
 
     def _predictions(self, X: Any, n_samples: int | None = None) -> Iterator[Prediction]:
         """Predictions of the rows of X in the user's units, a block at a time."""
-        count = self.settings_.n_samples if n_samples is None and hasattr(self, "settings_") else n_samples
-        if count is not None and count < 1:
+        check_is_fitted(self, "model_")
+        count = self.settings_.n_samples if n_samples is None else n_samples
+        if count < 1:
             raise ValueError(f"the number of samples must be at least 1, however: {count}")
         for rows in self._blocks(X):
-            yield predict_in_chunks(self.model_, rows, int(count or 1)).map(self.scale_.from_unit)
+            yield predict_in_chunks(self.model_, rows, count).map(self.scale_.from_unit)
 
     def predict_distribution(self, X: Any, n_samples: int | None = None) -> Prediction:
         """The whole predictive distribution of each row, as a :class:`~diffor.prediction.Prediction`."""
@@ -220,9 +198,9 @@ class OrdinalEstimator(BaseEstimator):
         ``lower bound + increments.sum(axis=1)`` is the value that the heads decode. **Shape:** -> ``(rows, S)``.
         """
         check_is_fitted(self, "model_")
-        method, count = cast(IncrementDiffusion, self.model_.method), self.settings_.n_samples
+        count = self.settings_.n_samples
         parts = [
-            self.model_.answer(method.increments, piece.inputs, piece.keys, count).cpu().double().numpy()
+            self.model_.average(_increments_of, piece.inputs, piece.keys, count).cpu().double().numpy()
             for rows in self._blocks(X)
             for piece in in_chunks(rows, count)
         ]
@@ -246,6 +224,7 @@ class OrdinalEstimator(BaseEstimator):
             "columns": self.inputs_.to_json(),
             "named_columns": hasattr(self, "feature_names_in_"),
             "scale": self.scale_.to_json(),
+            "encoders": self.encoders_,
             "seed": self.seed_,
             "history": asdict(self.history_),
             **self._extra_state(),
@@ -284,7 +263,10 @@ class OrdinalEstimator(BaseEstimator):
             names = [column.name for column in estimator.inputs_.columns]
             estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator._restore_extra(config)
-        estimator.model_ = estimator._empty_model()
+        estimator.encoders_ = list(config["encoders"])
+        estimator.model_ = OrdinalEnsemble(
+            [make_member(name, estimator.inputs_, estimator.settings_, 0) for name in estimator.encoders_]
+        )
         estimator.model_.load_state_dict(tensors)
         estimator.model_.to(estimator._device()).eval()
         return estimator
@@ -352,6 +334,8 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
         weight_decay: float | None = None,
         patience: int | None = None,
         evaluate_every: int | None = None,
+        n_members: int | str | None = None,
+        calibrate: bool | None = None,
         validation_fraction: float = 0.1,
     ) -> None:
         self._remember(locals())
@@ -454,6 +438,8 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
         weight_decay: float | None = None,
         patience: int | None = None,
         evaluate_every: int | None = None,
+        n_members: int | str | None = None,
+        calibrate: bool | None = None,
         validation_fraction: float = 0.1,
     ) -> None:
         self._remember(locals())
@@ -464,8 +450,7 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
         **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight ``(n,)``.
         """
         self._resolve(X_val, y_val)
-        if self.decision not in DECISIONS:
-            raise ValueError(f"decision must be one of {', '.join(DECISIONS)}, however: decision={self.decision!r}")
+        _check_decision(self.decision)
         self.classes_ = _find_grades(y, self.grades)
         self.scale_ = GradeScale(len(self.classes_))
         codes = _grade_codes(y, self.classes_, "y")
@@ -474,20 +459,13 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
 
     def predict(self, X: Any, decision: str | None = None) -> Array:
         """One grade per row, by the constructor's ``decision`` or the one given here. **Shape:** -> ``(n,)``."""
+        check_is_fitted(self, "model_")
         decision = self.decision if decision is None else decision
-        if decision not in DECISIONS:
-            raise ValueError(f"decision must be one of {', '.join(DECISIONS)}, however: decision={decision!r}")
-        probabilities = self.predict_proba(X)
-        if decision == "mode":
-            chosen = probabilities.argmax(axis=1)
-        elif decision == "median":
-            chosen = (probabilities.cumsum(axis=1) < 0.5).sum(axis=1)
-        else:
-            chosen = np.rint(probabilities @ np.arange(len(self.classes_))).astype(np.int64)
-        return self.classes_[np.minimum(chosen, len(self.classes_) - 1)]
+        return np.asarray(self.classes_[decide_grades(self.predict_proba(X), decision)])
 
     def predict_proba(self, X: Any) -> Array:
         """Probability of each grade, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""
+        check_is_fitted(self, "model_")
         parts = []
         for part in self._predictions(X):
             counts = [(part.samples == grade).sum(axis=1) for grade in range(len(self.classes_))]
@@ -496,10 +474,11 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
 
     def predict_cumproba(self, X: Any) -> Array:
         """Probability of each grade or a lower one, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""
-        return np.minimum(self.predict_proba(X).cumsum(axis=1), 1.0)
+        return np.asarray(np.minimum(self.predict_proba(X).cumsum(axis=1), 1.0))
 
     def _value_of_unit(self, unit: Array) -> Array:
-        return unit * self.scale_.high  # increments are parts of grades, so they are not rounded to whole ones
+        # Increments are parts of grades, so they are not rounded to whole ones.
+        return np.asarray(unit * self.scale_.high)
 
     def _extra_state(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
@@ -516,6 +495,28 @@ ESTIMATORS: dict[str, type[DiffoRRegressor] | type[DiffoRClassifier]] = {
 }
 
 
+def decide_grades(probabilities: Array, decision: str) -> NDArray[np.int64]:
+    """Choose a grade for each row: the ``median``, the ``mode``, or the nearest to the mean (``qwk``).
+
+    **Shape:** ``(n, K)`` -> ``(n,)``, positions among the grades.
+
+    >>> decide_grades(np.array([[0.4, 0.1, 0.1, 0.4]]), "median")
+    array([1])
+    """
+    _check_decision(decision)
+    if decision == "mode":
+        return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
+    if decision == "median":
+        below_half = probabilities.cumsum(axis=1) < 0.5 - 1e-9  # sums of shares may round just below a half
+        return np.asarray(below_half[:, :-1].sum(axis=1), dtype=np.int64)
+    return np.rint(probabilities @ np.arange(probabilities.shape[1])).astype(np.int64)
+
+
+def _check_decision(decision: str) -> None:
+    if decision not in DECISIONS:
+        raise ValueError(f"decision must be one of {', '.join(DECISIONS)}, however: decision={decision!r}")
+
+
 def load(folder: str | Path) -> DiffoRRegressor | DiffoRClassifier:
     """Read whichever estimator a folder holds."""
     name = load_folder(Path(folder))[0].get("estimator")
@@ -524,17 +525,8 @@ def load(folder: str | Path) -> DiffoRRegressor | DiffoRClassifier:
     return ESTIMATORS[name].load(folder)
 
 
-class _ValidationScore:
-    """Mean CRPS on validation rows, in the user's units: what early stopping minimises."""
-
-    def __init__(self, rows: Rows, y: Array, scale: TargetScale | GradeScale, n_samples: int) -> None:
-        self.rows = rows.take(slice(MAX_VALID_ROWS))
-        self.y, self.scale, self.n_samples = y[: len(self.rows)], scale, n_samples
-        self.weights = None if self.rows.weights is None else self.rows.weights.cpu().numpy()
-
-    def __call__(self, model: OrdinalModel) -> float:
-        prediction = predict_in_chunks(model, self.rows, self.n_samples).map(self.scale.from_unit)
-        return float(np.average(prediction.crps(self.y), weights=self.weights))
+def _increments_of(member: OrdinalModel) -> Callable[..., torch.Tensor]:
+    return cast(IncrementDiffusion, member.method).increments
 
 
 def _has_names(table: pd.DataFrame) -> bool:
@@ -591,10 +583,10 @@ def _grade_codes(y: Any, classes: Array, name: str) -> NDArray[np.int64]:
     return codes.astype(np.int64)
 
 
-def _fingerprint(settings: Settings, seed: int, data: Rows) -> str:
+def _fingerprint(settings: Settings, data: Rows) -> str:
     """Names data and settings, so that a checkpoint is continued by the same run only."""
-    digest = hashlib.sha256(json.dumps(_as_json_params(asdict(settings), seed), sort_keys=True).encode())
-    digest.update(str(seed).encode())
+    digest = hashlib.sha256(json.dumps(_as_json_params(asdict(settings), 0), sort_keys=True).encode())
+    digest.update(data.keys.numpy().tobytes())  # the keys carry the seed
     for part in (*data.inputs, data.y, *(() if data.weights is None else (data.weights,))):
         digest.update(part.contiguous().numpy().tobytes())
     return digest.hexdigest()

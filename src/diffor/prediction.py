@@ -57,6 +57,15 @@ class Prediction:
         """Apply a rising function to every sample; statistics of the result are those of the mapped values."""
         return Prediction(function(self.samples))
 
+    def widen(self, factor: float, low: float, high: float) -> Prediction:
+        """Move every sample ``factor`` times as far from its row's median, but not beyond the bounds.
+
+        >>> Prediction([[0.4, 0.5, 0.9]]).widen(2, low=0, high=1).samples.round(1).tolist()
+        [[0.3, 0.5, 1.0]]
+        """
+        centre = self.median[:, None]
+        return Prediction(np.clip(centre + factor * (self.samples - centre), low, high))
+
     @property
     def mean(self) -> Array:
         """Expected value. **Shape:** ``(n,)``."""

@@ -73,8 +73,8 @@ def _even_points(n_samples: int, n_dimensions: int) -> Tensor:
 def start_noise(keys: Tensor, n_samples: int, n_dimensions: int) -> Tensor:
     """Draw the normal noise from which each sample of each row starts.
 
-    All rows use one even point set, each shifted (modulo 1) by the row's own uniform vector: within a row the samples
-    are stratified, between rows they are independent, and the first samples do not depend on how many are drawn.
+    All rows use one even point set, each shifted (modulo 1) by the row's own uniform vector and put in an order of its
+    own: within a row the samples are stratified, between rows the j-th samples have nothing to do with each other.
 
     **Shape:** keys ``(n,)`` -> ``(n, n_samples, n_dimensions)``, standard normal.
 
@@ -83,8 +83,10 @@ def start_noise(keys: Tensor, n_samples: int, n_dimensions: int) -> Tensor:
     torch.Size([2, 4, 3])
     """
     shift = key_uniforms(keys, torch.arange(n_dimensions))  # (n, d)
-    points = torch.remainder(_even_points(n_samples, n_dimensions) + shift[:, None, :], 1.0)
-    noise: Tensor = torch.special.ndtri(points.clamp(_SMALLEST, 1 - _SMALLEST))
+    points = _even_points(n_samples, n_dimensions)
+    order = key_uniforms(keys, torch.arange(n_samples) + (1 << 32)).argsort(dim=1)  # (n, m)
+    moved = torch.remainder(points[order] + shift[:, None, :], 1.0)
+    noise: Tensor = torch.special.ndtri(moved.clamp(_SMALLEST, 1 - _SMALLEST))
     return noise
 
 

@@ -82,5 +82,9 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray[Any, np.dtype[np.flo
     if weights.shape != (n,):
         raise ValueError(f"sample_weight must have one value per row, shape ({n},), however: shape={weights.shape}")
     if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-        raise ValueError("sample_weight must be finite, not negative and not all zero; remove or correct such weights")
+        wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
+        raise ValueError(
+            "sample_weight must be finite, not negative and not all zero, however: "
+            f"{f'{len(wrong)} weights are not, such as {wrong[0]}' if len(wrong) else 'all are zero'}; correct them"
+        )
     return np.asarray(weights / weights.mean())

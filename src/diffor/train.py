@@ -12,14 +12,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from diffor.checkpoint import CheckpointError, pack, unpack, write_atomically
-from diffor.method import Inputs, OrdinalModel
+from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
+from diffor.optimizer import FlatAdam
 from diffor.prediction import Prediction
 
 STATE = "training.safetensors"
@@ -64,11 +64,11 @@ class TrainConfig:
     gradient_clip: float = 1.0
     evaluate_every: int = 100
     patience: int = 10
-    valid_samples: int = 32
     time_limit: float | None = None
     checkpoint_dir: str | None = None
     seed: int = 0
     verbose: int = 1
+    title: str = "fit"
 
 
 @dataclass
@@ -124,10 +124,9 @@ class _Run:
     ) -> None:
         self.model, self.data, self.score, self.config, self.fingerprint = model, data, score, config, fingerprint
         self.history = History()
-        self.parameters = list(model.parameters())
-        self.average = [parameter.detach().clone() for parameter in self.parameters]
-        self.best: list[Tensor] | None = None
-        self.optimizer = make_optimizer(self.parameters, config)
+        self.optimizer = FlatAdam(model.parameters(), weight_decay=config.weight_decay)
+        self.average = self.optimizer.values.clone()
+        self.best: Tensor | None = None
         self.batch = min(config.batch_size, len(data))
         self.order = (-1, torch.empty(0, dtype=torch.int64))
         self.losses: list[dict[str, float]] = []
@@ -141,7 +140,7 @@ class _Run:
         with tqdm(
             total=config.max_steps,
             initial=history.steps,
-            desc="fit",
+            desc=config.title,
             unit="step",
             disable=None if config.verbose else True,  # None: silent unless on a terminal
         ) as bar:
@@ -169,15 +168,12 @@ class _Run:
                 f"the loss became {loss.item()} at step {step}: lower learning_rate "
                 f"(now {self.config.learning_rate}) or look for extreme values in X"
             )
-        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.config.gradient_clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learning_rate * self.rate_factor()
-        self.optimizer.step()
+        self.optimizer.clip(self.config.gradient_clip)
+        self.optimizer.step(self.config.learning_rate * self.rate_factor())
         # Early averages must forget the random start, so the memory grows with the run.
         memory = min(self.config.ema, (1 + step) / (10 + step))
-        torch._foreach_lerp_(self.average, [p.detach() for p in self.parameters], 1 - memory)
+        self.average.lerp_(self.optimizer.values, 1 - memory)
         self.losses.append({name: float(term.detach()) for name, term in terms.items()})
         self.history.steps += 1
 
@@ -216,16 +212,13 @@ class _Run:
             record |= {name: sum(loss[name] for loss in self.losses) / len(self.losses) for name in self.losses[0]}
             self.losses = []
         if self.score is not None:
-            with self.averaged():
-                record["valid_crps"] = self.score(self.model)
+            self.optimizer.show(self.average)
+            record["valid_crps"] = self.score(self.model.eval())
+            self.optimizer.show(self.optimizer.values)
             if self.history.best_score is None or record["valid_crps"] < self.history.best_score:
                 self.history.best_score, self.history.best_step = record["valid_crps"], self.history.steps
-                self.best = [value.clone() for value in self.average]
+                self.best = self.average.clone()
         self.history.records.append(record)
-
-    def averaged(self) -> _Swapped:
-        """Context in which the model holds its averaged weights."""
-        return _Swapped(self.model, self.parameters, self.average)
 
     def should_stop(self) -> bool:
         """Whether patience or time has run out."""
@@ -240,15 +233,14 @@ class _Run:
         """Leave the model with its best weights, and the checkpoint marked as done."""
         if self.score is not None and self.best is None and self.history.stopped != "interrupted":
             self.evaluate()  # stopped by time before the first evaluation
-        with torch.no_grad():
-            for parameter, value in zip(self.parameters, self.best or self.average, strict=True):
-                parameter.copy_(value)
+        final = self.average if self.best is None else self.best
+        if self.history.stopped != "interrupted":  # an interrupted run is continued from its last checkpoint
+            self.save()
+        self.optimizer.release(final)
         if self.best is None:
             self.history.best_step = self.history.steps
         self.history.seconds = self.seconds()
         self.model.eval()
-        if self.history.stopped != "interrupted":  # an interrupted run is continued from its last checkpoint
-            self.save()
 
     def seconds(self) -> float:
         """Training time so far, over all resumed parts."""
@@ -266,11 +258,10 @@ class _Run:
         if self.config.checkpoint_dir is None:
             return
         history = asdict(self.history) | {"seconds": self.seconds()}
-        tensors: dict[str, Tensor] = {f"parameter.{i}": value.detach() for i, value in enumerate(self.parameters)}
-        tensors |= {f"average.{i}": value for i, value in enumerate(self.average)}
-        tensors |= {f"best.{i}": value for i, value in enumerate(self.best or [])}
-        for i, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{i}.{name}": value for name, value in state.items()}
+        tensors = {name: getattr(self.optimizer, name) for name in ("values", "first", "second")}
+        tensors["average"] = self.average
+        if self.best is not None:
+            tensors["best"] = self.best
         facts = {"history": history, "fingerprint": self.fingerprint}
         write_atomically(Path(str(self.config.checkpoint_dir)) / STATE, pack(tensors, facts))
 
@@ -286,50 +277,12 @@ class _Run:
             )
         self.history = History(**facts["history"])
         self.seconds_before = self.history.seconds
-        count = len(self.parameters)
-        with torch.no_grad():
-            for i in range(count):
-                self.parameters[i].copy_(tensors[f"parameter.{i}"])
-                self.average[i].copy_(tensors[f"average.{i}"])
-        if "best.0" in tensors:
-            self.best = [tensors[f"best.{i}"].to(self.data.y.device) for i in range(count)]
-        state = self.optimizer.state_dict()
-        state["state"] = _optimizer_state(tensors)
-        self.optimizer.load_state_dict(state)
-
-
-class _Swapped:
-    """Lends a model other weights for the length of a ``with`` block."""
-
-    def __init__(self, model: OrdinalModel, parameters: list[torch.nn.Parameter], values: list[Tensor]) -> None:
-        self.model, self.parameters, self.values = model, parameters, values
-
-    def _exchange(self) -> None:
-        for parameter, value in zip(self.parameters, self.values, strict=True):
-            parameter.data, value.data = value.data, parameter.data
-
-    def __enter__(self) -> None:
-        self._exchange()
-        self.model.eval()
-
-    def __exit__(self, *_: object) -> None:
-        self._exchange()
-
-
-def make_optimizer(parameters: list[torch.nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam as in the paper, with decoupled weight decay if any is asked for."""
-    return torch.optim.AdamW(
-        parameters, lr=config.learning_rate, betas=(0.9, 0.999), weight_decay=config.weight_decay, fused=True
-    )
-
-
-def _optimizer_state(tensors: dict[str, Tensor]) -> dict[int, dict[str, Any]]:
-    state: dict[int, dict[str, Any]] = {}
-    for name, value in tensors.items():
-        if name.startswith("optimizer."):
-            _, place, part = name.split(".")
-            state.setdefault(int(place), {})[part] = value
-    return state
+        self.optimizer.steps = self.history.steps
+        for name in ("values", "first", "second"):
+            getattr(self.optimizer, name).copy_(tensors[name])
+        self.average.copy_(tensors["average"])
+        if "best" in tensors:
+            self.best = tensors["best"].to(self.average.device)
 
 
 def step_seed(seed: int, step: int) -> int:
@@ -345,7 +298,7 @@ def in_chunks(rows: Rows, n_samples: int) -> Iterator[Rows]:
         yield rows.take(slice(first, first + size))
 
 
-def predict_in_chunks(model: OrdinalModel, rows: Rows, n_samples: int) -> Prediction:
+def predict_in_chunks(model: OrdinalModel | OrdinalEnsemble, rows: Rows, n_samples: int) -> Prediction:
     """Predict any number of rows in pieces of bounded size."""
     return Prediction.concatenate(
         [model.predict(piece.inputs, piece.keys, n_samples) for piece in in_chunks(rows, n_samples)]

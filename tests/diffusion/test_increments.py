@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -117,7 +118,7 @@ def test_full_increments_never_round_above_one(count):
 
 
 def all_lengths(count: int) -> list[int]:
-    return [count, count + 1, count + 2, 2 * count, 2 * count + 1, 100 + count, 257, 1000, 4001]
+    return [*range(count, 2 * count + 2), 100 + count, 257, 1000, 4001]
 
 
 @pytest.mark.parametrize("count", range(2, 65))
@@ -136,11 +137,11 @@ def test_times_fall_strictly_from_the_last_to_the_first(count, spacing):
         assert all(type(t) is int for t in times)
         assert times[0] == n_times
         assert times[-1] == 1
-        assert all(earlier > later for earlier, later in zip(times, times[1:], strict=False))
+        assert all(earlier > later for earlier, later in pairwise(times))
 
 
 def test_log_times_are_evenly_spaced_in_the_logarithm_where_there_is_room():
-    ratios = [earlier / later for earlier, later in zip(*(aligned_times(5, 10_000, "log")[s:] for s in (0, 1)))]  # noqa: B905
+    ratios = [earlier / later for earlier, later in pairwise(aligned_times(5, 10_000, "log"))]
     assert ratios == pytest.approx([10] * 4)
 
 

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -109,7 +110,7 @@ def test_dropout_acts_while_training_only(make):
 @every_denoiser
 def test_each_layer_adds_the_same_number_of_parameters(make):
     sizes = [count(make(n_layers=n)) for n in (1, 2, 3, 4)]
-    steps = {later - earlier for earlier, later in zip(sizes, sizes[1:], strict=False)}
+    steps = {later - earlier for earlier, later in pairwise(sizes)}
     assert len(steps) == 1
     assert steps.pop() > 0
 

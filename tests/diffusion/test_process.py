@@ -271,6 +271,15 @@ def test_fresh_noise_changes_an_ancestral_chain_only():
     assert not torch.allclose(last(1.0, 1), last(1.0, 2))
 
 
+def test_fresh_noise_is_drawn_once_between_two_times():
+    drawn = []
+    chain = Diffusion(10).reverse(
+        lambda noisy, t: noisy, draws(1, 2), (9, 4, 2), eta=1.0, draw=lambda t: drawn.append(t) or draws(1, 2)
+    )
+    assert [t for t, _ in chain] == [9, 4, 2]
+    assert drawn == [9, 4]
+
+
 # Refusals.
 
 

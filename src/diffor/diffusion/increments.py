@@ -78,6 +78,6 @@ def _log_times(count: int, n_times: int) -> tuple[int, ...]:
     times = [1]
     for k in range(count - 1, 0, -1):  # from the finest head up
         even = round(n_times ** ((count - k) / (count - 1)))
-        # Above its finer neighbour, and low enough to leave a time for each coarser one.
-        times.append(min(max(even, times[-1] + 1), n_times - k + 1))
+        # Above its finer neighbour; log spacing lies below linear spacing, so each coarser head still finds a time.
+        times.append(max(even, times[-1] + 1))
     return tuple(reversed(times))

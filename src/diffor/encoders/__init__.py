@@ -1,22 +1,25 @@
 """Encoders that every method shares, and the inputs they read."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
 from diffor.encoders.tabular import TabularEncoder, TabularInputs
 
-ENCODERS = {
-    "plain": "scaled numbers and category embeddings in a multilayer perceptron",
-    "periodic": "the same, with each number also described by trainable waves",
+ENCODERS: dict[str, Callable[..., TabularEncoder]] = {
+    "plain": partial(TabularEncoder, embedding="none"),
+    "periodic": partial(TabularEncoder, embedding="periodic"),
 }
-"""Encoders by name, with what each does."""
+"""Encoders by name: scaled numbers and category embeddings in a multilayer perceptron; with ``periodic``, each number
+is also described by trainable waves."""
 
 
 def make_tabular_encoder(name: str, inputs: TabularInputs, width: int, n_layers: int, dropout: float) -> TabularEncoder:
     """Build the encoder that a name stands for, for the columns that were found."""
-    if name not in (*ENCODERS, "auto"):
+    if name not in ENCODERS:
         raise ValueError(f"encoder must be one of auto, {', '.join(ENCODERS)}, however: encoder={name!r}")
-    embedding = "none" if name == "plain" else "periodic"
-    return TabularEncoder(
-        inputs.n_numbers, inputs.category_sizes, embedding=embedding, width=width, n_layers=n_layers, dropout=dropout
-    )
+    return ENCODERS[name](inputs.n_numbers, inputs.category_sizes, width=width, n_layers=n_layers, dropout=dropout)
 
 
 __all__ = ["ENCODERS", "TabularEncoder", "TabularInputs", "make_tabular_encoder"]

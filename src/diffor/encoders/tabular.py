@@ -21,7 +21,9 @@ MAX_LEVELS = 10_000
 """Categorical columns with more levels share HASH_BUCKETS embeddings instead of having one each."""
 HASH_BUCKETS = 16_384
 UNKNOWN, MISSING, FIRST_LEVEL = 0, 1, 2
-SMOOTH_CLIP = 3.0
+SMOOTH_CLIP = 4.0
+NORMAL_MIDDLE_HALF = 1.349
+"""Distance between the quartiles of a standard normal distribution."""
 FAR = 1e6  # units from the centre: the smooth clip has long reached its end there, and squares do not overflow
 
 
@@ -32,8 +34,8 @@ def _json_name(name: Hashable) -> str | int | float:
 class NumericColumn:
     """One column of numbers: median and spread, with missing values flagged.
 
-    Robust scaling with a smooth clip: half of the values fall within one unit, and outliers approach 3 from inside,
-    so a wild value cannot drown the others.
+    Robust scaling with a smooth clip: the middle half of the values has the width that it has in a standard normal
+    distribution, and outliers approach 4 from inside, so a wild value cannot drown the others.
     """
 
     kind = "number"
@@ -48,7 +50,7 @@ class NumericColumn:
         if len(known) == 0:
             return cls(name, 0.0, 0.0, False)
         low, centre, high = np.quantile(known, [0.25, 0.5, 0.75])
-        spread = float(high - low)
+        spread = float(high - low) / NORMAL_MIDDLE_HALF
         if spread == 0:  # more than half of the rows share one value
             spread = float(known.max() - known.min()) / 2
         return cls(name, float(centre), spread, bool(len(known) < len(values)))
@@ -141,8 +143,8 @@ class TabularInputs:
             self.columns.append(fit(name, values))
         return self
 
-    def transform(self, table: pd.DataFrame) -> Inputs:
-        """Tensors of a table whose columns stand in the fitted order.
+    def transform(self, table: pd.DataFrame, first_row: int = 0) -> Inputs:
+        """Tensors of a table, or of its part from ``first_row``, whose columns stand in the fitted order.
 
         **Shape:** -> numbers ``(n, p)`` float32, category codes ``(n, c)`` int64.
         """
@@ -153,7 +155,7 @@ class TabularInputs:
             if isinstance(column, CategoryColumn):
                 codes.append(column.transform(as_categories(series))[:, None])
             elif not column.is_constant:
-                numbers.append(column.transform(as_numbers(series, column.name)))
+                numbers.append(column.transform(as_numbers(series, column.name, first_row)))
         return torch.from_numpy(np.concatenate(numbers, axis=1)), torch.from_numpy(np.concatenate(codes, axis=1))
 
     @property
@@ -202,7 +204,7 @@ def _is_numeric_object(series: pd.Series[Any]) -> bool:
     )  # fmt: skip
 
 
-def as_numbers(series: pd.Series[Any], name: Hashable) -> NDArray[np.float64]:
+def as_numbers(series: pd.Series[Any], name: Hashable, first_row: int = 0) -> NDArray[np.float64]:
     """A column of numbers, booleans or times as float64, missing values as NaN. **Shape:** ``(n,)``."""
     values: NDArray[np.float64]
     series = _as_times(series)
@@ -220,7 +222,7 @@ def as_numbers(series: pd.Series[Any], name: Hashable) -> NDArray[np.float64]:
         except (TypeError, ValueError) as error:
             raise TypeError(_not_numbers(series, name)) from error
     if np.isinf(values).any():
-        count, first = int(np.isinf(values).sum()), int(np.flatnonzero(np.isinf(values))[0])
+        count, first = int(np.isinf(values).sum()), first_row + int(np.flatnonzero(np.isinf(values))[0])
         raise ValueError(
             f"X must not contain infinity, however: column {name!r} has {count} such values, the first in row {first}; "
             "replace them (missing values may stay NaN)"

@@ -1,0 +1,103 @@
+"""What the commands' arguments have in common: how a command is registered, and the types its options may have."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+
+def add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], None], text: str, *examples: str
+) -> argparse.ArgumentParser:
+    """Register a command; what is returned takes its arguments."""
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=list_examples(*examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def list_examples(*lines: str) -> str:
+    """The examples at the end of a help text."""
+    return "\n".join(["examples:", *(f"  {line}" for line in lines)])
+
+
+def as_count(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, however: {text!r}")
+    return int(text)
+
+
+def as_seed(text: str) -> int:
+    """A whole number that all random generators accept."""
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 4294967295, however: {text!r}")
+    return int(text)
+
+
+def as_seconds(text: str) -> float:
+    """A positive and finite number."""
+    value = as_float(text)
+    if value is None or not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, however: {text!r}")
+    return value
+
+
+def as_share(text: str) -> float:
+    """A number between 0 and 1, both excluded."""
+    value = as_float(text)
+    if value is None or not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"must lie between 0 and 1, as 0.9 does, however: {text!r}")
+    return value
+
+
+def as_levels(text: str) -> list[float]:
+    """Different numbers from 0 to 1.
+
+    >>> as_levels("0.05,.5,0.95")
+    [0.05, 0.5, 0.95]
+    """
+    levels = [as_float(part) for part in text.split(",")]
+    known = [level for level in levels if level is not None and 0 <= level <= 1]
+    if len(set(known)) < len(levels):
+        raise argparse.ArgumentTypeError(
+            f"must be different levels from 0 to 1 with commas between, as 0.05,0.5,0.95 are, however: {text!r}"
+        )
+    return known
+
+
+def as_statistic(text: str) -> str | float:
+    """The name of a statistic, or the level of a quantile."""
+    level = as_float(text)
+    if text in ("median", "mean", "mode", "qwk") or (level is not None and 0 <= level <= 1):
+        return text if level is None else level
+    raise argparse.ArgumentTypeError(f"must be median, mean, mode, qwk or a level from 0 to 1, however: {text!r}")
+
+
+def as_names(text: str) -> list[str]:
+    """Two or more different names.
+
+    >>> as_names("low, mid, high")
+    ['low', 'mid', 'high']
+    """
+    names = [part.strip() for part in text.split(",")]
+    if len(names) < 2 or "" in names or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(
+            f"must list two or more different grades, lowest first, as low,mid,high, however: {text!r}"
+        )
+    return names
+
+
+def as_float(text: str) -> float | None:
+    """The number that a text spells, or None."""
+    try:
+        return float(text)
+    except ValueError:
+        return None

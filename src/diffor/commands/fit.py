@@ -1,0 +1,164 @@
+"""``diffor fit``: train a model on a table and save it in a folder."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffor import files
+from diffor.commands.arguments import add_command, as_count, as_names, as_seconds, as_seed
+from diffor.commands.model_folder import check_model_output, save_model
+from diffor.commands.target_column import find_grades, target_values
+from diffor.commands.usage import UsageError, library_messages, require_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+
+def add(commands: Any) -> None:
+    """Register the command and its arguments."""
+    command = add_command(
+        commands,
+        "fit",
+        run,
+        "train a model on a table and save it in a folder",
+        "diffor fit train.csv --target price --out model",
+        "diffor fit train.csv --target delay --bounds 0 240 --transform log --out model",
+        "diffor fit train.parquet --target quality --grades low,mid,high --drop id name --out model",
+    )
+    command.add_argument(
+        "data", metavar="DATA", help="training rows: CSV (also .csv.gz) or Parquet; columns without a name are left out"
+    )
+    command.add_argument("--target", required=True, metavar="COL", help="column to predict")
+    command.add_argument("--out", required=True, metavar="MODEL", help="folder to save the model in")
+    command.add_argument(
+        "--preset", default="balanced", help="fast, balanced, accurate or paper (default: %(default)s)"
+    )
+    kind = command.add_mutually_exclusive_group()
+    kind.add_argument("--grades", type=as_names, metavar="A,B,...", help="the target is one of these, lowest first")
+    kind.add_argument("--classify", action="store_true", help="the target's numbers are grades, not amounts")
+    command.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="legal range of the target")
+    command.add_argument(
+        "--transform", choices=("uniform", "quantile", "log"), help="how the range is spread (default: the preset's)"
+    )
+    command.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
+    command.add_argument("--weight", metavar="COL", help="column that says how much each row counts")
+    command.add_argument("--valid", metavar="FILE", help="rows for early stopping (default: a tenth of DATA)")
+    command.add_argument("--max-steps", type=as_count, metavar="N", help="training steps at most")
+    command.add_argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
+    command.add_argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
+    command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
+    command.add_argument("--force", action="store_true", help="replace MODEL if it exists")
+    command.add_argument("--quiet", action="store_true", help="print neither progress nor summary")
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Which columns of a table are what, and the grades if the target is one of them."""
+
+    features: list[str]
+    target: str
+    weight: str | None
+    grades: list[Any] | None
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Train a model and save it."""
+    out = Path(arguments.out)
+    check_model_output(out, arguments.force, arguments.checkpoint)
+    data = Path(arguments.data)
+    table = files.read_table(data)
+    task = _find_task(table, arguments, data)
+    parts = [table[task.features], target_values(table[task.target], task.grades, data)]
+    weights = None if task.weight is None else _weight_values(table[task.weight], data)
+    if arguments.valid is not None:
+        parts += _validation_rows(table, task, Path(arguments.valid))
+    with library_messages():
+        model = _make_estimator(arguments, task.grades)
+        model.fit(*parts[:2], weights, *parts[2:])
+    notes = {"target": arguments.target, "weight": arguments.weight, "dropped": arguments.drop}
+    save_model(model, out, notes, arguments.force)
+    if not arguments.quiet:
+        print(_summary(model, len(table), out))
+
+
+def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -> _Task:
+    names = [str(name) for name in table.columns]
+    special = [arguments.target] if arguments.weight is None else [arguments.target, arguments.weight]
+    require_columns([*special, *arguments.drop], names, data)
+    if len({*special, *arguments.drop}) < len(special) + len(set(arguments.drop)):
+        raise UsageError("--target, --weight and --drop must name different columns, however: one is named twice")
+    features = [name for name in names if name not in (*special, *arguments.drop)]
+    if not features:
+        raise UsageError(f"{data} must have columns to predict from, however: --target, --weight and --drop took all")
+    grades = find_grades(table[arguments.target], arguments.grades, arguments.classify)
+    for option in ("bounds", "transform"):
+        if grades is not None and getattr(arguments, option) is not None:
+            raise UsageError(f"--{option} is for amounts, however: the target is a grade; leave it out")
+    return _Task(features, arguments.target, arguments.weight, grades)
+
+
+def _weight_values(column: pd.Series[Any], data: Path) -> NDArray[Any]:
+    import numpy as np
+
+    files.check_numbers(column, data)
+    values = column.to_numpy(dtype="float64", na_value=np.nan)
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(wrong):
+        raise UsageError(
+            f"weight {column.name!r} must be a number from 0 on in every row of {data}, however: {len(wrong)} rows "
+            f"break that, the first is row {wrong[0] + 1} with {values[wrong[0]]}; correct or remove them"
+        )
+    if not values.any():
+        raise UsageError(f"weight {column.name!r} must be positive in some row of {data}, however: it is 0 in all")
+    return values
+
+
+def _validation_rows(table: pd.DataFrame, task: _Task, path: Path) -> list[Any]:
+    """Features and targets of the validation file, read with the kinds that the training columns have."""
+    import pandas as pd
+
+    wanted = [*task.features, task.target]
+    text = [name for name in wanted if not pd.api.types.is_numeric_dtype(table[name].dtype)]
+    require_columns(wanted, files.column_names(path), path)
+    valid = files.read_table(path, text=text)
+    return [valid[task.features], target_values(valid[task.target], task.grades, path)]
+
+
+def _make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> Any:
+    from diffor.estimator import DiffoRClassifier, DiffoRRegressor
+
+    shared = {
+        "max_steps": arguments.max_steps,
+        "time_limit": arguments.time_limit,
+        "checkpoint_dir": arguments.checkpoint,
+        "random_state": arguments.seed,
+        "verbose": 0 if arguments.quiet else 1,
+    }
+    if grades is not None:
+        return DiffoRClassifier(arguments.preset, grades=grades, **shared)
+    bounds = None if arguments.bounds is None else tuple(arguments.bounds)
+    return DiffoRRegressor(arguments.preset, bounds=bounds, transform=arguments.transform, **shared)
+
+
+def _summary(model: Any, n_rows: int, out: Path) -> str:
+    words = {"number": "numeric", "category": "categorical"}
+    kinds = {kind: [str(column.name) for column in model.inputs_.columns if column.kind == kind]
+             for kind in words}  # fmt: skip
+    listed = [f"{len(names)} {words[kind]} ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
+              for kind, names in kinds.items() if names]  # fmt: skip
+    history = model.history_
+    score = "none, there were no validation rows"
+    if history.best_score is not None:
+        score = f"{history.best_score:.4g} at step {history.best_step}"
+    return "\n".join([
+        f"model            {type(model).__name__}, preset {model.preset}",
+        f"rows             {n_rows}",
+        f"columns          {', '.join(listed)}",
+        f"steps            {history.steps} ({history.stopped}) in {history.seconds:.1f} s",
+        f"validation CRPS  {score}",
+        f"saved in         {out}",
+    ])  # fmt: skip

@@ -1,0 +1,135 @@
+"""``diffor predict``: predict the rows of a file, however long it is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffor import files
+from diffor.commands.arguments import add_command, as_count, as_levels, as_share, as_statistic
+from diffor.commands.model_folder import answered_chunks, columns_by_kind, is_classifier, load_model
+from diffor.commands.usage import UsageError, require_columns
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+
+def add(commands: Any) -> None:
+    """Register the command and its arguments."""
+    command = add_command(
+        commands,
+        "predict",
+        run,
+        "predict the rows of a file, however long it is",
+        "diffor predict model new.csv --out answers.csv",
+        "diffor predict model new.csv --out answers.parquet --coverage 0.9 --keep id",
+        "diffor predict model new.csv --out - --quantiles 0.05,0.5,0.95 | head",
+    )
+    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
+    command.add_argument("data", metavar="DATA", help="rows to predict; columns the model does not know are ignored")
+    command.add_argument("--out", required=True, metavar="FILE", help=".csv or .parquet file, or - for the screen")
+    command.add_argument("--quantiles", type=as_levels, default=[], metavar="Q,...", help="levels to add as q columns")
+    command.add_argument("--coverage", type=as_share, metavar="C", help="add the interval low, high with coverage C")
+    command.add_argument("--samples", type=as_count, metavar="N", help="samples per row (default: the model's)")
+    command.add_argument(
+        "--statistic",
+        type=as_statistic,
+        metavar="NAME",
+        help="what prediction is: median (default), mean, mode or a level; for grades median, mode or qwk",
+    )
+    kept = command.add_mutually_exclusive_group()
+    kept.add_argument(
+        "--keep", nargs="+", action="extend", default=[], metavar="COL", help="columns of DATA to copy (CSV: as text)"
+    )
+    kept.add_argument("--keep-all", action="store_true", help="copy all columns of DATA")
+    command.add_argument("--force", action="store_true", help="replace FILE if it exists")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the answers for the rows of a file, a chunk at a time."""
+    data, out = Path(arguments.data), None if arguments.out == "-" else Path(arguments.out)
+    names = files.column_names(data)
+    if out is not None:
+        files.check_table_output(out, arguments.force)
+        if out.resolve() == data.resolve():
+            raise UsageError(f"--out must be another file than DATA, however: both are {data}; choose another")
+    model = load_model(Path(arguments.model))
+    outputs = _output_names(model, arguments)
+    keep = _kept_columns(arguments, names, outputs, data)
+    columns = columns_by_kind(model, names, data)
+
+    def answer(table: pd.DataFrame) -> dict[str, NDArray[Any]]:
+        return dict(zip(outputs, _answers(model, table, arguments), strict=True))
+
+    with _output(out) as write, answered_chunks(data, columns, answer, keep) as chunks:
+        for chunk, answers in chunks:
+            write(chunk.kept.reset_index(drop=True).assign(**answers))
+
+
+def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:
+    """Columns of the answer; options that do not fit the model are refused."""
+    if not is_classifier(model):
+        if arguments.statistic == "qwk":
+            raise UsageError("--statistic qwk is for grades, however: MODEL predicts an amount; use median or mean")
+        levels = [f"q{level!r}" for level in arguments.quantiles]
+        return ["prediction", *levels, *(["low", "high"] if arguments.coverage is not None else [])]
+    for option in ("quantiles", "coverage"):
+        if getattr(arguments, option):
+            raise UsageError(f"--{option} is for amounts, however: MODEL predicts grades; use their p_ columns")
+    if arguments.statistic not in (None, "median", "mode", "qwk"):
+        raise UsageError(f"--statistic of grades must be median, mode or qwk, however: {arguments.statistic}")
+    return ["prediction", *(f"p_{grade}" for grade in model.classes_)]
+
+
+def _kept_columns(arguments: argparse.Namespace, names: list[str], outputs: list[str], data: Path) -> list[str]:
+    keep = names if arguments.keep_all else list(dict.fromkeys(arguments.keep))
+    require_columns(keep, names, data)
+    clashes = [name for name in keep if name in outputs]
+    if clashes:
+        raise UsageError(
+            f"kept columns must not be called like the answer's, however: {', '.join(map(repr, clashes))}; "
+            "rename them in DATA or keep others"
+        )
+    return keep
+
+
+def _answers(model: Any, table: pd.DataFrame, arguments: argparse.Namespace) -> Iterator[NDArray[Any]]:
+    """The answer's columns, in the order of :func:`_output_names`."""
+    if is_classifier(model):
+        from diffor.estimator import decide_grades
+
+        probabilities = _probabilities(model, table, arguments.samples)
+        decision = model.decision if arguments.statistic is None else arguments.statistic
+        yield model.classes_[decide_grades(probabilities, decision)]
+        yield from probabilities.T
+        return
+    prediction = model.predict_distribution(table, arguments.samples)
+    yield prediction.statistic("median" if arguments.statistic is None else arguments.statistic)
+    if arguments.quantiles:
+        yield from prediction.quantile(arguments.quantiles).T
+    if arguments.coverage is not None:
+        yield from prediction.interval(arguments.coverage).T
+
+
+def _probabilities(model: Any, table: pd.DataFrame, n_samples: int | None) -> NDArray[np.float64]:
+    """Probability of each grade. **Shape:** ``(n, K)``."""
+    if n_samples is not None:
+        model.settings_ = replace(model.settings_, n_samples=n_samples)
+    probabilities: NDArray[np.float64] = model.predict_proba(table)
+    return probabilities
+
+
+@contextmanager
+def _output(out: Path | None) -> Iterator[files.Write]:
+    if out is None:
+        yield files.csv_writer(sys.stdout)
+    else:
+        with files.table_writer(out) as write:
+            yield write

@@ -1,0 +1,54 @@
+"""Wrong use: the error that ends a command with one line, and the rules for what that line says."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+DISTANT = 0.5
+"""How similar a word must be to be offered in place of an unknown one."""
+
+
+class UsageError(Exception):
+    """Wrong use of a command; the message is one line that names rule, value and cure."""
+
+
+@contextmanager
+def library_messages(where: str = "") -> Iterator[None]:
+    """Pass on what the library says about wrong values; whatever else goes wrong keeps its traceback."""
+    from diffor.checkpoint import CheckpointError
+
+    try:
+        yield
+    except CheckpointError as error:
+        raise UsageError(where + str(error)) from error
+    except FloatingPointError as error:
+        raise UsageError(where + str(error)) from error
+    except (ValueError, TypeError) as error:
+        if "however:" not in str(error):  # the mark of messages that are meant for users
+            raise
+        raise UsageError(where + str(error)) from error
+
+
+def require_columns(wanted: Sequence[str], known: Sequence[str], data: Path) -> None:
+    """Refuse a file that lacks wanted columns, naming those that may be meant."""
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        shown = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in missing[:5])
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        has = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+        raise UsageError(f"{data} must have the column {shown}{more}, however: its columns are {has}; "
+                         "check the names")  # fmt: skip
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The known word most like an unknown one, as a question to append to a message; empty where none is.
+
+    >>> did_you_mean("Prise", ["size", "price"])
+    " (did you mean 'price'?)"
+    """
+    by_lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=DISTANT)
+    return f" (did you mean {by_lower[close[0]]!r}?)" if close else ""
