@@ -139,7 +139,7 @@ def test_memory_does_not_grow_with_the_file_and_a_closed_pipe_is_no_error(here: 
         "fast", encoder="plain", n_increments=2, width=16, n_layers=1, max_steps=1, verbose=0
     )
     model.fit(make_rows()[FEATURES], make_rows()["price"]).save("tiny")
-    for name, n in (("short.csv", 10_000), ("long.csv", 60_000)):
+    for name, n in (("short.csv", 40_000), ("long.csv", 160_000)):
         rows = make_rows(2000)[FEATURES].assign(note="word " * 60)
         pd.concat([rows] * (n // 2000)).to_csv(name, index=False)
     script = (
@@ -154,8 +154,8 @@ def test_memory_does_not_grow_with_the_file_and_a_closed_pipe_is_no_error(here: 
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     (code, short), (other_code, long) = (map(int, line.split()) for line in done.stdout.splitlines())
     assert (code, other_code) == (0, 0), done.stderr
-    assert long - short < 12  # MB; the long file has 20 MB more
-    assert sum(1 for _ in (here / "long.out.csv").open()) == 60_001
+    assert long - short < 20  # MB; the long file has 40 MB more
+    assert sum(1 for _ in (here / "long.out.csv").open()) == 160_001
 
     command = [sys.executable, "-m", "diffor", "predict", "tiny", "short.csv", "--out", "-",
                "--samples", "1", "--keep", "note"]  # fmt: skip

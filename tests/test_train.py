@@ -16,7 +16,7 @@ from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder
 from diffor.method import OrdinalModel
 from diffor.row_noise import row_keys
-from diffor.train import STATE, Rows, TrainConfig, _Run, in_chunks, predict_in_chunks, train
+from diffor.train import STATE, Rows, TrainConfig, _Run, in_chunks, limit_threads, predict_in_chunks, train
 
 CONFIG = TrainConfig(max_steps=40, batch_size=32, evaluate_every=10, patience=100, seed=3, verbose=0)
 
@@ -267,3 +267,12 @@ def test_chunks_cover_all_rows_and_do_not_change_predictions(monkeypatch):
     monkeypatch.setattr("diffor.train.PREDICT_ROWS", 128)
     assert [len(piece) for piece in in_chunks(rows, 8)] == [16] * 6 + [4]
     assert np.array_equal(predict_in_chunks(model, rows, 8).samples, whole)
+
+
+@pytest.mark.parametrize(("asked", "used"), [(None, 1), (2, 2), (-1, os.cpu_count())])
+def test_threads_are_limited_and_given_back_even_after_an_error(asked, used):
+    before = torch.get_num_threads()
+    with pytest.raises(KeyError), limit_threads(asked):
+        assert torch.get_num_threads() == used
+        raise KeyError
+    assert torch.get_num_threads() == before

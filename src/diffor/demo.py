@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 import diffor
 from diffor import metrics, plots
+from diffor.datasets import DATASETS, load_dataset
 from diffor.estimator import DiffoRRegressor
 from diffor.prediction import Prediction
 from diffor.report import Figure, Heading, Paragraph, Section, Table, html_page, write_page
@@ -66,18 +65,6 @@ class Score:
         return "-" if np.isnan(value) else f"{value:.{self.digits}f}"
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch use one thread for a while: on cores that others use too, several wait longer than they compute."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@one_thread()
 def run_demo(out: Path, seed: int = 0, quick: bool = False, log: Callable[[str], object] = print) -> Path:
     """Fit DiffoR on scikit-learn's diabetes table, compare it with two others and write a page into a folder.
 
@@ -108,13 +95,10 @@ def run_demo(out: Path, seed: int = 0, quick: bool = False, log: Callable[[str],
 
 
 def load_split(seed: int) -> Split:
-    """The diabetes table of scikit-learn in its natural units, four rows to train for each one to test."""
-    from sklearn.datasets import load_diabetes
-    from sklearn.model_selection import train_test_split
-
-    data = load_diabetes(as_frame=True, scaled=False)
-    X_train, X_test, y_train, y_test = train_test_split(data.data, data.target, test_size=0.2, random_state=seed)
-    return Split(X_train, X_test, y_train.to_numpy(np.float64), y_test.to_numpy(np.float64))
+    """The diabetes table in its natural units, four rows to train for each one to test."""
+    samples = load_dataset("diabetes")
+    train, test = DATASETS["diabetes"].split(None, seed)
+    return Split(samples.x.iloc[train], samples.x.iloc[test], samples.y[train], samples.y[test])
 
 
 # The three contenders.

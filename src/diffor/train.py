@@ -7,9 +7,11 @@ an uninterrupted one bit for bit, with no generator state to save.
 from __future__ import annotations
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -288,6 +290,22 @@ class _Run:
 def step_seed(seed: int, step: int) -> int:
     """A seed for each step (from 0) and each epoch (below 0) of a run."""
     return (seed * 1_000_003 + step * 2_654_435_761 + 12_345) % (2**63 - 1)
+
+
+@contextmanager
+def limit_threads(count: int | None) -> Iterator[None]:
+    """Let torch use this many CPU threads for a while: 1 if None, all cores if negative.
+
+    Networks this small gain little from several threads, and where another process keeps a core busy, threads that
+    wait for each other make a step many times slower.
+    """
+    before = torch.get_num_threads()
+    wanted = 1 if count is None else count if count > 0 else (os.cpu_count() or 1)
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def in_chunks(rows: Rows, n_samples: int) -> Iterator[Rows]:

@@ -1,0 +1,67 @@
+"""What a newcomer meets first: the package's names, its README, its start-up."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import diffor
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_public_name_exists_and_is_listed():
+    assert all(getattr(diffor, name) is not None for name in diffor.__all__)
+    assert set(dir(diffor)) == set(diffor.__all__)
+    assert {"METHODS", "ENCODERS", "DATASETS", "METRICS"} <= set(diffor.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'diffor' has no attribute 'Regressor'"):
+        _ = diffor.Regressor
+
+
+def test_the_version_is_the_packages_and_the_citations():
+    from importlib.metadata import version
+
+    assert diffor.__version__ == version("diffor")
+    assert f"version: {diffor.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    script = "import sys, diffor; print(sorted({'torch', 'pandas', 'sklearn', 'numpy'} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    assert out.strip() == "[]"
+
+
+def test_the_readme_example_runs_and_is_twelve_lines(tmp_path, monkeypatch):
+    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
+    assert len([line for line in example.splitlines() if line.strip()]) <= 12
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(example.replace("random_state=0).fit", "random_state=0, max_steps=50).fit"), "README", "exec"), names)
+    assert (names["low"] <= names["point"]).all()
+    assert (names["point"] <= names["high"]).all()
+    assert names["risk"].sum(axis=1) == pytest.approx(1)
+    assert (tmp_path / "my_model" / "config.json").exists()
+
+
+def test_the_readme_picture_exists():
+    for picture in re.findall(r"!\[.*?\]\((.*?)\)", (ROOT / "README.md").read_text(), re.DOTALL):
+        assert (ROOT / picture).stat().st_size > 1000
+
+
+def test_architecture_names_every_module():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    for path in (ROOT / "src" / "diffor").glob("*.py"):
+        if not path.name.startswith("__"):
+            assert path.name in text, path.name
+
+
+def test_the_paper_is_cited():
+    assert (
+        "A Unified Continuous Generative Framework for Universal Ordinal Regression"
+        in (ROOT / "CITATION.cff").read_text()
+    )
