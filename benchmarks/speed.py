@@ -42,9 +42,10 @@ from torch.utils.flop_counter import FlopCounterMode
 import diffor
 from diffor import DiffoRRegressor
 from diffor.diffusion import IncrementDiffusion
-from diffor.ensemble import ENCODER_CANDIDATES, make_member
-from diffor.method import Method, OrdinalModel, weighted_mean
+from diffor.encoders import make_tabular_encoder
+from diffor.method import Method, OrdinalEnsemble, OrdinalModel, weighted_mean
 from diffor.prediction import Prediction
+from diffor.presets import count_members
 from diffor.row_noise import row_keys
 from diffor.table import as_table
 from diffor.train import PREDICT_ROWS, Rows, TrainConfig, _Run, predict_in_chunks
@@ -52,6 +53,8 @@ from diffor.train import PREDICT_ROWS, Rows, TrainConfig, _Run, predict_in_chunk
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
 COLUMNS = 20
+ENCODERS = ("periodic", "plain")
+"""What the members of the default model have in turn."""
 LARGE_TABLE, SMALL_TABLE = 8192, 2048
 """Training rows; on a small table more members are fitted."""
 GEMM_SIZES = ((512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (1024, 256, 256), (8192, 256, 256))
@@ -220,7 +223,13 @@ class Bench:
             X = self.table(rows)
             y = 1 / (1 + np.exp(-X[:, 0] - 0.1 * X[:, 1]))
             model = DiffoRRegressor(
-                preset, encoder="periodic", bounds=(0, 1), max_steps=10, random_state=self.seed, verbose=0
+                preset,
+                encoder=ENCODERS[0],
+                bounds=(0, 1),
+                max_steps=10,
+                random_state=self.seed,
+                verbose=0,
+                n_jobs=self.threads,
             ).fit(X, y, X_val=X[:64], y_val=y[:64])
             model.model_.dispersion.fill_(1.2)
             self.estimators[preset, rows] = model
@@ -263,41 +272,70 @@ def gemm_peak(bench: Bench) -> list[Figure]:
 
 
 def training_step(bench: Bench) -> list[Figure]:
-    """A step of a balanced member against one of the same encoder with a squared-error head."""
-    cases = [(encoder, batch) for encoder in ENCODER_CANDIDATES for batch in (256, 1024)]
-    return [made for encoder, batch in cases for made in _training_step(bench, encoder, batch)]
+    """A step of the balanced model against one of the same encoder with a squared-error head."""
+    return [made for batch in (256, 1024) for made in _training_steps(bench, batch)]
 
 
-def _training_step(bench: Bench, encoder: str, batch: int) -> list[Figure]:
-    ours, plain = _training_runs(bench, encoder, batch)
-    flops = count_flops(ours.step)
+def _training_steps(bench: Bench, batch: int) -> list[Figure]:
+    settings = bench.estimator("balanced").settings_
+    counts = [count_members(settings, rows) for rows in (LARGE_TABLE, SMALL_TABLE)]
+    ours = [_training_run(bench, [name], batch, IncrementDiffusion) for name in ENCODERS]
+    plain = [_training_run(bench, [name], batch, SquaredError) for name in ENCODERS]
+    whole = [_training_run(bench, (ENCODERS * count)[:count], batch, IncrementDiffusion) for count in counts]
+    flops = np.array([[count_flops(run.step)] for run in (*ours, *whole)])
     steps = bench.pick(10, 2)  # several in a row, so that each run finds its weights in the cache as in training
-    gemm, gemm_flops = bench.peak.lasting(steps * flops)
-    seconds = in_turns([repeat(ours.step, steps), repeat(plain.step, steps), gemm], bench.pick(30, 4), warm_up=2)
-    own, other, yardstick = seconds
-    rate, peak = steps * flops / own / 1e9, gemm_flops / yardstick / 1e9
-    name, at = "training_step", f"{encoder} encoder, batch {batch}"
+    gemm, gemm_flops = bench.peak.lasting(steps * int(flops[0, 0]))
+    runs = [repeat(run.step, steps) for run in (*ours, *whole, *plain)]
+    seconds = in_turns([*runs, gemm], bench.pick(25, 3)) / steps
+    own, all_members, others = seconds[:2], seconds[2:4], seconds[4:6]
+    rates = flops / seconds[:4] / 1e9
+    shares = rates / (gemm_flops / steps / seconds[-1] / 1e9)
+    figures = []
+    for place, encoder in enumerate(ENCODERS):
+        at = f"batch {batch}, {encoder} member"
+        figures += _step_figures(at, own[place], rates[place], shares[place], batch, int(flops[place, 0]))
+        figures += _step_ratio(f"{at} / its encoder with the head", own[place], others[place])
+    for place, count in enumerate(counts):
+        at = f"batch {batch}, all {count} members"
+        figures += _step_figures(at, all_members[place], rates[2 + place], shares[2 + place], batch)
+        encoders = (ENCODERS * count)[:count]
+        same = np.sum([others[ENCODERS.index(name)] for name in encoders], axis=0)
+        figures += _step_ratio(f"{at} / {count} encoders with heads", all_members[place], same)
+        figures += _step_ratio(f"{at} / one {ENCODERS[0]} with the head", all_members[place], others[0])
+    return figures
+
+
+def _step_figures(at: str, seconds: Array, rates: Array, shares: Array, batch: int, flops: int = 0) -> list[Figure]:
+    """How long a step takes, and how much of the machine it uses."""
     goal = Limit("goal", ">", 0.5) if batch == 1024 else None
-    note = f"{flops / 1e6:.1f} MFLOP of matrix products per step, forward and backward"
+    note = f"{flops / 1e6:.1f} MFLOP of matrix products per step, forward and backward" if flops else ""
     return [
-        figure(name, f"{at}: step", "ms", own / steps * 1e3),
-        figure(name, f"{at}: squared-error step", "ms", other / steps * 1e3),
-        figure(name, f"{at}: ratio", "times", own / other, Limit("required", "<=", 5)),
-        figure(name, f"{at}: achieved", "GFLOP/s", rate, note=note),
-        figure(name, f"{at}: of GEMM peak", "", rate / peak, goal),
+        figure("training_step", f"{at}: step", "ms", seconds * 1e3),
+        figure("training_step", f"{at}: achieved", "GFLOP/s", rates, note=note),
+        figure("training_step", f"{at}: of GEMM peak", "", shares, goal),
     ]
 
 
-def _training_runs(bench: Bench, encoder: str, batch: int) -> tuple[_Run, _Run]:
-    """The same training run of two models: ours, and its encoder with the plain head."""
+def _step_ratio(name: str, seconds: Array, others: Array) -> list[Figure]:
+    """How many times longer a step takes than another."""
+    note = f"the other step takes {np.median(others) * 1e3:.3f} ms"
+    return [figure("training_step", name, "times", seconds / others, Limit("required", "<=", 5), note)]
+
+
+def _training_run(bench: Bench, encoders: Sequence[str], batch: int, method: type[Method]) -> _Run:
+    """A training run of members with these encoders and this method."""
     estimator = bench.estimator("balanced")
+    settings, members = estimator.settings_, []
+    torch.manual_seed(bench.seed)
+    for name in encoders:
+        encoder = make_tabular_encoder(
+            name, estimator.inputs_, settings.encoder_width, settings.encoder_layers, settings.encoder_dropout
+        )
+        arguments = settings.for_method() if method is IncrementDiffusion else {}
+        members.append(OrdinalModel(encoder, method(encoder.out_features, **arguments)))
     changed = {"batch_size": batch, "max_steps": 4000, "seed": bench.seed, "verbose": 0}
-    config = TrainConfig(**(estimator.settings_.for_training() | changed))
-    ours = make_member(encoder, estimator.inputs_, estimator.settings_, bench.seed)
-    copied = copy.deepcopy(ours.encoder)
-    plain = OrdinalModel(copied, SquaredError(copied.out_features))
-    data = bench.rows(LARGE_TABLE)
-    return _Run(ours, data, None, config, ""), _Run(plain, data, None, config, "")
+    config = TrainConfig(**(settings.for_training() | changed))
+    return _Run(OrdinalEnsemble(members), bench.rows(LARGE_TABLE), None, config, "")
 
 
 def sampling(bench: Bench) -> list[Figure]:
@@ -383,7 +421,7 @@ def memory(bench: Bench) -> list[Figure]:
 def memory_child(bench: Bench, folder: str, rows: int) -> None:
     """Predict a table, and print how far memory rose above where it stood with table and model in place."""
     model, X = diffor.load(folder), bench.table(rows)
-    model.verbose = 0
+    model.set_params(verbose=0, n_jobs=bench.threads)
     start, highest = resident_bytes(), highest_bytes()
     watch = Watch()
     started = time.perf_counter()

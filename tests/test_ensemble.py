@@ -1,22 +1,16 @@
-import warnings
-
 import numpy as np
 import pytest
 import torch
 
 from diffor import DiffoRRegressor
-from diffor.ensemble import (
-    Member,
-    ValidationScore,
-    choose_encoder,
-    fit_dispersion,
-    keep_better,
-    member_config,
-)
+from diffor.diffusion import IncrementDiffusion
+from diffor.encoders import TabularEncoder
+from diffor.ensemble import ValidationScore, choose_encoders, fit_dispersion, keep_better
+from diffor.method import OrdinalEnsemble, OrdinalModel
 from diffor.prediction import Prediction
 from diffor.presets import PRESETS, count_members
 from diffor.target import TargetScale
-from diffor.train import History, Rows, TrainConfig
+from diffor.train import Rows
 
 QUICK = {"preset": "fast", "max_steps": 40, "random_state": 0, "verbose": 0}
 
@@ -27,40 +21,42 @@ def make_data(n=200):
     return X, X[:, 0] + 0.3 * generator.normal(size=n)
 
 
-def member(encoder, score):
-    return Member(None, encoder, History(best_score=score, stopped="finished"))
-
-
 def test_small_tables_get_more_members_and_a_number_is_obeyed():
     assert count_members(PRESETS["balanced"], 100) == 4
     assert count_members(PRESETS["balanced"], 10**6) == 2
     assert count_members(PRESETS["fast"], 100) == 1
 
 
-def test_auto_tries_each_encoder_then_repeats_the_better():
-    tried = [member("periodic", 2.0)]
-    assert choose_encoder("auto", [], has_score=True) == "periodic"
-    assert choose_encoder("auto", tried, has_score=True) == "plain"
-    assert choose_encoder("auto", [*tried, member("plain", 1.0)], has_score=True) == "plain"
-    assert choose_encoder("auto", [*tried, member("plain", 3.0)], has_score=True) == "periodic"
-    assert choose_encoder("auto", tried, has_score=False) == "periodic"
-    assert choose_encoder("plain", [], has_score=True) == "plain"
+def test_auto_gives_members_different_encoders_and_a_name_gives_all_the_same():
+    assert choose_encoders("auto", 4) == ["periodic", "plain", "periodic", "plain"]
+    assert choose_encoders("auto", 1) == ["periodic"]
+    assert choose_encoders("plain", 2) == ["plain", "plain"]
 
 
-def test_an_encoder_that_is_clearly_worse_is_left_out():
-    good, near, bad = member("plain", 1.0), member("periodic", 1.04), member("periodic", 1.2)
-    assert keep_better([good, near]) == [good, near]
-    assert keep_better([good, bad]) == [good]
-    assert keep_better([bad, near, good]) == [bad, near, good]  # judged by the best of its kind
+@pytest.mark.parametrize(("scores", "kept"), [([1, 2, 2], "abab"), ([2, 1, 3], "aa"), ([2, 3, 1], "bb")])
+def test_validation_rows_decide_which_encoders_stay(scores, kept):
+    members = [OrdinalModel(torch.nn.Identity(), torch.nn.Identity()) for _ in range(4)]
+    ensemble, answers = OrdinalEnsemble(members), iter(scores)
+    assert keep_better(ensemble, list("abab"), lambda _: next(answers)) == list(kept)
+    expected = {"abab": members, "aa": members[::2], "bb": members[1::2]}[kept]
+    assert [id(member) for member in ensemble.members] == [id(member) for member in expected]
 
 
-def test_members_share_time_and_have_their_own_seed_and_folder():
-    config = TrainConfig(time_limit=100.0, seed=7, checkpoint_dir="runs")
-    third = member_config(config, place=2, count=4, elapsed=40.0)
-    assert third.time_limit == 30.0
-    assert third.seed == 9
-    assert third.checkpoint_dir.endswith("member-2")
-    assert third.title == "fit 3/4"
+def test_the_joint_loss_lets_each_member_learn_as_if_alone():
+    torch.manual_seed(0)
+    encoders = [TabularEncoder(2, [], width=16, n_layers=1, dropout=0.0) for _ in range(2)]
+    members = [OrdinalModel(one, IncrementDiffusion(16, width=16, n_layers=1, dropout=0.0)) for one in encoders]
+    inputs, y = (torch.randn(8, 2), torch.zeros(8, 0, dtype=torch.int64)), torch.rand(8)
+
+    def gradients(model):
+        members[0].zero_grad()
+        torch.manual_seed(1)
+        sum(model(inputs, y).values()).backward()
+        return [parameter.grad.clone() for parameter in members[0].parameters()]
+
+    together = gradients(OrdinalEnsemble(members))
+    alone = gradients(members[0])
+    assert all(torch.allclose(one, other, atol=1e-7) for one, other in zip(together, alone, strict=True))
 
 
 def make_score(y, scale):
@@ -97,7 +93,6 @@ def test_members_answer_together_with_samples_of_their_own():
     assert len(np.unique(samples[0])) == 30
     assert model.sample(X[:20], 2).shape == (20, 2)  # fewer samples than members
     assert model.predict_increments(X[:5]).shape == (5, 8)
-    assert {record["member"] for record in model.history_.records} == {0.0, 1.0, 2.0}
 
 
 def test_calibration_can_be_left_out():
@@ -112,37 +107,8 @@ def test_calibrated_intervals_are_no_worse_on_validation_rows():
         DiffoRRegressor(calibrate=calibrate, **QUICK).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
         for calibrate in (True, False)
     ]
-    assert fitted[0].history_.best_score <= fitted[1].history_.best_score
-
-
-def test_an_interrupt_keeps_the_members_so_far(monkeypatch):
-    import diffor.ensemble as ensemble
-
-    calls = []
-
-    def train_then_interrupt(*arguments):
-        history = ensemble_train(*arguments)
-        calls.append(history)
-        if len(calls) == 2:
-            history.stopped = "interrupted"
-        return history
-
-    ensemble_train = ensemble.train
-    monkeypatch.setattr(ensemble, "train", train_then_interrupt)
-    X, y = make_data()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = DiffoRRegressor(**QUICK | {"n_members": 4, "encoder": "plain"}).fit(X, y)
-    assert len(model.model_.members) == 2
-    assert model.history_.stopped == "interrupted"
-    assert np.isfinite(model.predict(X)).all()
-
-
-def test_a_time_limit_covers_all_members():
-    X, y = make_data()
-    model = DiffoRRegressor(**QUICK | {"n_members": 3, "max_steps": 10**6}, time_limit=1.5).fit(X, y)
-    assert model.history_.seconds < 10
-    assert model.history_.stopped == "time limit"
+    crps = [model.predict_distribution(X[300:], 64).crps(y[300:]).mean() for model in fitted]
+    assert crps[0] <= crps[1] * 1.01
 
 
 @pytest.mark.parametrize("wrong", [0, "many", 1.5])

@@ -333,14 +333,6 @@ def test_history_without_validation_rows_has_one_axis():
     assert legend_texts(ax) == ["denoise loss"]
 
 
-def test_history_draws_each_member_as_a_line_of_its_own(history):
-    records = [record | {"member": float(member)} for member in range(2) for record in history.records]
-    ax = plots.training_history(History(records, best_step=20, best_score=2.0, steps=60))
-    steps = line_labelled(ax, "validation CRPS").get_xdata()
-    assert np.isnan(steps).tolist() == [False, False, False, True, False, False, False]
-    assert len(legend_texts(ax)) == 4
-
-
 def test_history_takes_records_without_losses(history):
     history.records.append({"step": 40.0, "seconds": 4.0, "valid_crps": 2.4})
     ax = plots.training_history(history)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from diffor.checkpoint import CheckpointError
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder
-from diffor.method import OrdinalModel
+from diffor.method import OrdinalEnsemble, OrdinalModel
 from diffor.row_noise import row_keys
 from diffor.train import STATE, Rows, TrainConfig, _Run, in_chunks, limit_threads, predict_in_chunks, train
 
@@ -31,7 +31,8 @@ def make_rows(n=200, weights=None):
 def make_model(seed=0, **settings):
     torch.manual_seed(seed)
     encoder = TabularEncoder(2, [], width=16, n_layers=1)
-    return OrdinalModel(encoder, IncrementDiffusion(16, n_increments=4, width=16, n_layers=1, **settings))
+    method = IncrementDiffusion(16, n_increments=4, width=16, n_layers=1, **settings)
+    return OrdinalEnsemble([OrdinalModel(encoder, method)])
 
 
 def crps_score(rows):
@@ -272,7 +273,8 @@ def test_chunks_cover_all_rows_and_do_not_change_predictions(monkeypatch):
 @pytest.mark.parametrize(("asked", "used"), [(None, 1), (2, 2), (-1, os.cpu_count())])
 def test_threads_are_limited_and_given_back_even_after_an_error(asked, used):
     before = torch.get_num_threads()
-    with pytest.raises(KeyError), limit_threads(asked):
+    with limit_threads(asked):
         assert torch.get_num_threads() == used
-        raise KeyError
+    with pytest.raises(ZeroDivisionError), limit_threads(asked):
+        _ = 1 / 0
     assert torch.get_num_threads() == before

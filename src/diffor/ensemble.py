@@ -1,14 +1,11 @@
-"""Fitting the members of a model: one after another, with the encoder that validation rows prefer."""
+"""Fitting the members of a model together, and calibrating them on validation rows."""
 
 from __future__ import annotations
-
-import time
-from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from diffor.encoders import TabularInputs, make_tabular_encoder
 from diffor.method import OrdinalEnsemble, OrdinalModel
@@ -22,18 +19,7 @@ MAX_VALID_ROWS = 2048
 """Rows that an evaluation during training reads at most: more cost time and hardly change which step is best."""
 MIN_CALIBRATION_ROWS = 20
 ENCODER_CANDIDATES = ("periodic", "plain")
-"""What ``encoder="auto"`` tries, in this order; a single member takes the first."""
-CLEARLY_WORSE = 1.05
-"""An encoder is left out where its members' validation score is this many times that of the best."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """A trained model with the name of its encoder and what happened in training."""
-
-    model: OrdinalModel
-    encoder: str
-    history: History
+"""What the members of ``encoder="auto"`` have in turn; validation rows decide which of them stay."""
 
 
 class ValidationScore:
@@ -48,7 +34,7 @@ class ValidationScore:
         self.y, self.scale, self.n_samples = y[chosen], scale, n_samples
         self.weights = None if self.rows.weights is None else self.rows.weights.cpu().numpy()
 
-    def predict(self, model: OrdinalModel | OrdinalEnsemble) -> Prediction:
+    def predict(self, model: OrdinalEnsemble) -> Prediction:
         """Predictions of the validation rows in [0, 1]."""
         return predict_in_chunks(model, self.rows, self.n_samples)
 
@@ -56,19 +42,22 @@ class ValidationScore:
         """Score of predictions in [0, 1] of the validation rows."""
         return float(np.average(prediction.map(self.scale.from_unit).crps(self.y), weights=self.weights))
 
-    def __call__(self, model: OrdinalModel | OrdinalEnsemble) -> float:
+    def __call__(self, model: OrdinalEnsemble) -> float:
         """Score of a model."""
         return self.of(self.predict(model))
 
 
-def make_member(encoder_name: str, inputs: TabularInputs, settings: Settings, seed: int) -> OrdinalModel:
-    """A model with random weights that the seed determines."""
+def make_ensemble(encoders: list[str], inputs: TabularInputs, settings: Settings, seed: int) -> OrdinalEnsemble:
+    """Members with these encoders and random weights that the seed determines."""
+    members = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        encoder = make_tabular_encoder(
-            encoder_name, inputs, settings.encoder_width, settings.encoder_layers, settings.encoder_dropout
-        )
-        return OrdinalModel(encoder, METHODS["diffor"](encoder.out_features, **settings.for_method()))
+        for name in encoders:
+            encoder = make_tabular_encoder(
+                name, inputs, settings.encoder_width, settings.encoder_layers, settings.encoder_dropout
+            )
+            members.append(OrdinalModel(encoder, METHODS["diffor"](encoder.out_features, **settings.for_method())))
+    return OrdinalEnsemble(members)
 
 
 def fit_ensemble(
@@ -79,86 +68,60 @@ def fit_ensemble(
     config: TrainConfig,
     fingerprint: str = "",
 ) -> tuple[OrdinalEnsemble, list[str], History]:
-    """Train the members, leave out what validation rows reject, and calibrate those that remain together."""
-    started = time.monotonic()
-    count, members = count_members(settings, len(data)), list[Member]()
-    for place in range(count):
-        encoder = choose_encoder(settings.encoder, members, has_score=score is not None)
-        model = make_member(encoder, inputs, settings, config.seed + place).to(data.y.device)
-        model.method.prepare(data.y)
-        own = member_config(config, place, count, time.monotonic() - started)
-        history = train(model, data, score, own, f"{fingerprint} {encoder}")
-        if score is not None:
-            calibrate_method(model, score)
-        members.append(Member(model, encoder, history))
-        if history.stopped in ("interrupted", "time limit") and place + 1 < count:
-            spent = config.time_limit is not None and time.monotonic() - started >= config.time_limit
-            if spent or history.stopped == "interrupted":
-                break
-    kept = keep_better(members) if settings.encoder == "auto" else members
-    ensemble = OrdinalEnsemble([member.model for member in kept]).eval()
-    if score is not None and settings.calibrate and len(score.rows) >= MIN_CALIBRATION_ROWS:
-        ensemble.dispersion.fill_(fit_dispersion(score.predict(ensemble), score))
-    return ensemble, [member.encoder for member in kept], join_histories(members, ensemble, score)
+    """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
+    encoders = choose_encoders(settings.encoder, count_members(settings, len(data)))
+    ensemble = make_ensemble(encoders, inputs, settings, config.seed).to(data.y.device)
+    for member in ensemble.members:
+        member.method.prepare(data.y)  # type: ignore[union-attr, operator]
+    history = train(ensemble, data, score, config, fingerprint)
+    if score is not None:
+        calibrate_methods(ensemble, score)
+        encoders = keep_better(ensemble, encoders, score)
+        if settings.calibrate and len(score.rows) >= MIN_CALIBRATION_ROWS:
+            ensemble.dispersion.fill_(fit_dispersion(score.predict(ensemble), score))
+    return ensemble, encoders, history
 
 
-def choose_encoder(name: str, members: list[Member], has_score: bool) -> str:
-    """The encoder of the next member: each candidate once, then the one that has scored best."""
+def choose_encoders(name: str, count: int) -> list[str]:
+    """The encoder of each member.
+
+    >>> choose_encoders("auto", 3)
+    ['periodic', 'plain', 'periodic']
+    """
     if name != "auto":
-        return name
-    if not has_score:
-        return ENCODER_CANDIDATES[0]
-    if len(members) < len(ENCODER_CANDIDATES):
-        return ENCODER_CANDIDATES[len(members)]
-    return min(members, key=best_score).encoder
+        return [name] * count
+    return [ENCODER_CANDIDATES[place % len(ENCODER_CANDIDATES)] for place in range(count)]
 
 
-def keep_better(members: list[Member]) -> list[Member]:
-    """The members whose encoder is not clearly worse than the best."""
-    limit = min(best_score(member) for member in members) * CLEARLY_WORSE
-    kinds = {member.encoder for member in members}
-    good = {kind for kind in kinds if min(best_score(member) for member in members if member.encoder == kind) <= limit}
-    return [member for member in members if member.encoder in good]
+def keep_better(ensemble: OrdinalEnsemble, encoders: list[str], score: ValidationScore) -> list[str]:
+    """Keep all members, or only those with one kind of encoder, whichever scores best; names what is kept."""
+    everyone = list(ensemble.members)
+    choices = [everyone]
+    if len(set(encoders)) > 1:
+        choices += [[everyone[place] for place in places_of(kind, encoders)] for kind in sorted(set(encoders))]
+    scores = []
+    for chosen in choices:
+        ensemble.members = nn.ModuleList(chosen)
+        scores.append(score(ensemble))
+    best = choices[int(np.argmin(scores))]
+    ensemble.members = nn.ModuleList(best)
+    return [name for name, member in zip(encoders, everyone, strict=True) if any(member is one for one in best)]
 
 
-def best_score(member: Member) -> float:
-    """Best validation score that a member reached, or 0 where nothing was validated."""
-    return member.history.best_score or 0.0
-
-
-def member_config(config: TrainConfig, place: int, count: int, elapsed: float) -> TrainConfig:
-    """The member's own seed, folder and share of the time that is left."""
-    time_limit = None
-    if config.time_limit is not None:
-        time_limit = max((config.time_limit - elapsed) / (count - place), 0.01)
-    folder = None if config.checkpoint_dir is None else str(Path(config.checkpoint_dir) / f"member-{place}")
-    title = config.title if count == 1 else f"{config.title} {place + 1}/{count}"
-    return replace(config, seed=config.seed + place, time_limit=time_limit, checkpoint_dir=folder, title=title)
+def places_of(kind: str, encoders: list[str]) -> list[int]:
+    """Where a kind of encoder stands among the members."""
+    return [place for place, name in enumerate(encoders) if name == kind]
 
 
 @torch.inference_mode()
-def calibrate_method(model: OrdinalModel, score: ValidationScore) -> None:
-    """Show the method the validation rows."""
-    model.method.calibrate(model.features(score.rows.inputs), score.rows.y, score.rows.keys, score.n_samples)
+def calibrate_methods(ensemble: OrdinalEnsemble, score: ValidationScore) -> None:
+    """Show the validation rows to each member's method."""
+    for model, _, _ in ensemble.shares(len(ensemble.members)):
+        features = model.features(score.rows.inputs)
+        model.method.calibrate(features, score.rows.y, score.rows.keys, score.n_samples)
 
 
 def fit_dispersion(prediction: Prediction, score: ValidationScore) -> float:
     """The factor by which samples must move away from their median for the best validation score."""
     factors = np.r_[1.0, np.geomspace(0.75, 3.0, 25)]
     return float(factors[np.argmin([score.of(prediction.widen(factor, 0.0, 1.0)) for factor in factors])])
-
-
-def join_histories(members: list[Member], ensemble: OrdinalEnsemble, score: ValidationScore | None) -> History:
-    """One history of all members; its best score is that of the members together."""
-    records = [
-        {"member": float(place), **record} for place, member in enumerate(members) for record in member.history.records
-    ]
-    best = min(members, key=best_score)
-    return History(
-        records=records,
-        best_step=best.history.best_step,
-        best_score=None if score is None else score(ensemble),
-        steps=sum(member.history.steps for member in members),
-        seconds=sum(member.history.seconds for member in members),
-        stopped=members[-1].history.stopped,
-    )

@@ -24,7 +24,7 @@ import diffor
 from diffor.checkpoint import CheckpointError, load_folder, save_folder
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularInputs
-from diffor.ensemble import ValidationScore, fit_ensemble, make_member
+from diffor.ensemble import ValidationScore, fit_ensemble, make_ensemble
 from diffor.method import OrdinalEnsemble, OrdinalModel
 from diffor.prediction import Prediction
 from diffor.presets import Settings, resolve_settings
@@ -268,9 +268,7 @@ class OrdinalEstimator(BaseEstimator):
             estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator._restore_extra(config)
         estimator.encoders_ = list(config["encoders"])
-        estimator.model_ = OrdinalEnsemble(
-            [make_member(name, estimator.inputs_, estimator.settings_, 0) for name in estimator.encoders_]
-        )
+        estimator.model_ = make_ensemble(estimator.encoders_, estimator.inputs_, estimator.settings_, 0)
         estimator.model_.load_state_dict(tensors)
         estimator.model_.to(estimator._device()).eval()
         return estimator

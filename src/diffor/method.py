@@ -92,11 +92,12 @@ class OrdinalModel(nn.Module):
 
 
 class OrdinalEnsemble(nn.Module):
-    """One or several models that answer together: each draws its share of the samples.
+    """One or several models that learn side by side and answer together: each draws its share of the samples.
 
-    Members that were trained from different starts disagree where data are scarce, so their joint samples are wider
-    there than those of any single one; a prediction costs no more than with one model. What overconfidence is left
-    after that, ``dispersion`` corrects: the factor by which samples move away from the median.
+    Members that started from different weights disagree where data are scarce, so their joint samples are wider there
+    than those of any single one; a prediction costs no more than with one model. Training them together lets it stop
+    where the joint answer is best, which is later than where each alone is. What overconfidence is left after that,
+    ``dispersion`` corrects: the factor by which samples move away from the median.
     """
 
     dispersion: Tensor
@@ -105,6 +106,11 @@ class OrdinalEnsemble(nn.Module):
         super().__init__()
         self.members = nn.ModuleList(members)
         self.register_buffer("dispersion", torch.ones(()))
+
+    def forward(self, inputs: Inputs, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Loss terms, summed over the members: each learns as if alone. **Shape:** as :class:`OrdinalModel`."""
+        losses = [member(inputs, y, weights, **side) for member in self.members]
+        return {name: torch.stack([terms[name] for terms in losses]).sum() for name in losses[0]}
 
     def shares(self, n_samples: int) -> list[tuple[OrdinalModel, int, int]]:
         """Each member that draws, with its place and its number of samples."""

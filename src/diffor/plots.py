@@ -176,7 +176,7 @@ def training_history(history: History, ax: Axes | None = None) -> Axes:
         ax.axvline(history.best_step, color=BLACK, linestyle=":", linewidth=1.5, label=f"best step {history.best_step}")
         ax.set_ylabel("validation CRPS")
         losses.spines["top"].set_visible(False)
-    names = [name for name in records[0] if name not in ("member", "step", "seconds", "valid_crps")]
+    names = [name for name in records[0] if name not in ("step", "seconds", "valid_crps")]
     looks = [("--s", ORANGE), ("-.^", GREEN), (":v", VERMILLION), ("-x", GREY)]
     for place, name in enumerate(names):
         style, colour = looks[place % len(looks)]
@@ -299,13 +299,5 @@ def _cell_width(filled: Array, low: float, high: float) -> float:
 
 
 def _series(records: Sequence[dict[str, float]], name: str) -> tuple[list[float], list[float]]:
-    """Steps and values of one figure; each member's steps begin anew, and a gap keeps its line apart."""
-    steps, values = list[float](), list[float]()
-    for record in records:
-        if name in record:
-            if steps and record["step"] <= steps[-1]:
-                steps.append(np.nan)
-                values.append(np.nan)
-            steps.append(record["step"])
-            values.append(record[name])
-    return steps, values
+    known = [record for record in records if name in record]
+    return [record["step"] for record in known], [record[name] for record in known]

@@ -52,7 +52,7 @@ class Settings:
     ema: float = 0.999
     gradient_clip: float = 1.0
     evaluate_every: int = 100
-    patience: int = 10
+    patience: int = 8
 
     def for_method(self) -> dict[str, Any]:
         """Arguments of :class:`~diffor.diffusion.IncrementDiffusion`."""

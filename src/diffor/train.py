@@ -20,7 +20,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from diffor.checkpoint import CheckpointError, pack, unpack, write_atomically
-from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
+from diffor.method import Inputs, OrdinalEnsemble
 from diffor.optimizer import FlatAdam
 from diffor.prediction import Prediction
 
@@ -70,7 +70,6 @@ class TrainConfig:
     checkpoint_dir: str | None = None
     seed: int = 0
     verbose: int = 1
-    title: str = "fit"
 
 
 @dataclass
@@ -86,13 +85,13 @@ class History:
 
 
 def train(
-    model: OrdinalModel,
+    model: OrdinalEnsemble,
     data: Rows,
-    score: Callable[[OrdinalModel], float] | None,
+    score: Callable[[OrdinalEnsemble], float] | None,
     config: TrainConfig,
     fingerprint: str = "",
 ) -> History:
-    """Train a model in place and leave it with its best weights.
+    """Train the members of a model in place and leave them with their best weights.
 
     ``score(model)`` is the validation loss to stop on (lower is better); without it the last averaged weights are
     kept. ``fingerprint`` names data and settings, so that a checkpoint of another run is refused.
@@ -118,9 +117,9 @@ class _Run:
 
     def __init__(
         self,
-        model: OrdinalModel,
+        model: OrdinalEnsemble,
         data: Rows,
-        score: Callable[[OrdinalModel], float] | None,
+        score: Callable[[OrdinalEnsemble], float] | None,
         config: TrainConfig,
         fingerprint: str,
     ) -> None:
@@ -142,7 +141,7 @@ class _Run:
         with tqdm(
             total=config.max_steps,
             initial=history.steps,
-            desc=config.title,
+            desc="fit",
             unit="step",
             disable=None if config.verbose else True,  # None: silent unless on a terminal
         ) as bar:
@@ -171,7 +170,8 @@ class _Run:
                 f"(now {self.config.learning_rate}) or look for extreme values in X"
             )
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.clip(self.config.gradient_clip)
+        # Independent members have independent gradients: their joint norm grows with the root of their number.
+        self.optimizer.clip(self.config.gradient_clip * math.sqrt(len(self.model.members)))
         self.optimizer.step(self.config.learning_rate * self.rate_factor())
         # Early averages must forget the random start, so the memory grows with the run.
         memory = min(self.config.ema, (1 + step) / (10 + step))
@@ -211,7 +211,8 @@ class _Run:
         """Score the averaged weights on the validation rows and remember them if they are the best."""
         record: dict[str, float] = {"step": self.history.steps, "seconds": self.seconds()}
         if self.losses:
-            record |= {name: sum(loss[name] for loss in self.losses) / len(self.losses) for name in self.losses[0]}
+            count = len(self.losses) * len(self.model.members)
+            record |= {name: sum(loss[name] for loss in self.losses) / count for name in self.losses[0]}
             self.losses = []
         if self.score is not None:
             self.optimizer.show(self.average)
@@ -316,7 +317,7 @@ def in_chunks(rows: Rows, n_samples: int) -> Iterator[Rows]:
         yield rows.take(slice(first, first + size))
 
 
-def predict_in_chunks(model: OrdinalModel | OrdinalEnsemble, rows: Rows, n_samples: int) -> Prediction:
+def predict_in_chunks(model: OrdinalEnsemble, rows: Rows, n_samples: int) -> Prediction:
     """Predict any number of rows in pieces of bounded size."""
     return Prediction.concatenate(
         [model.predict(piece.inputs, piece.keys, n_samples) for piece in in_chunks(rows, n_samples)]
