@@ -107,7 +107,7 @@ class Figure:
         low, high = self.quartiles
         spread = f"{low:.4g} .. {high:.4g}" if self.count > 1 else ""
         verdict = "" if self.limit is None else self.limit.verdict(self.value)
-        return f"  {self.name:<52} {self.value:>10.4g} {self.unit:<9} {spread:<20} {verdict}".rstrip()
+        return f"  {self.name:<58} {self.value:>10.4g} {self.unit:<9} {spread:<20} {verdict}".rstrip()
 
 
 def figure(

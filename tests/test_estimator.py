@@ -529,6 +529,14 @@ def test_loading_names_what_does_not_fit(fitted, tmp_path):
             diffor.load(tmp_path / "model")
 
 
+def test_a_model_of_a_gpu_loads_where_there_is_none(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config["params"]["device"] = "cuda:0"
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    assert diffor.load(tmp_path / "model").predict(make_table(3)[0]).shape == (3,)
+
+
 def test_saving_before_fitting_is_refused(tmp_path):
     from sklearn.exceptions import NotFittedError
 

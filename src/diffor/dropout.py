@@ -30,8 +30,8 @@ class ByteDropout(nn.Module):
             return values
         n = values.numel()
         draws = torch.empty((n + 7) // 8, dtype=torch.int64, device=values.device).random_(-(2**63), None)
-        kept = draws.view(torch.uint8)[:n].view(values.shape) >= self.dropped
-        return values * kept.to(values.dtype).mul_(256 / (256 - self.dropped))
+        bytes_ = draws.view(torch.uint8)[:n].view(values.shape).to(values.dtype)
+        return values * bytes_.ge_(self.dropped).mul_(256 / (256 - self.dropped))
 
     def extra_repr(self) -> str:
         """The effective rate."""

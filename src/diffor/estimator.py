@@ -258,6 +258,8 @@ class OrdinalEstimator(BaseEstimator):
     @classmethod
     def _from_config(cls: type[Self], config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Self:
         estimator = cls(**_from_json_params(config["params"]))
+        if estimator.device.startswith("cuda") and not torch.cuda.is_available():
+            estimator.device = "auto"  # trained on a GPU, used where there is none
         estimator.settings_ = Settings(**_from_json_params(config["settings"]))
         estimator.inputs_ = TabularInputs.from_json(config["columns"])
         estimator.seed_ = int(config["seed"])

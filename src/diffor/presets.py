@@ -43,7 +43,7 @@ class Settings:
     n_members: int | str = "auto"
     calibrate: bool = True
 
-    max_steps: int = 4000
+    max_steps: int = 3000
     batch_size: int = 256
     learning_rate: float = 2e-3
     weight_decay: float = 0.0
@@ -77,7 +77,7 @@ PRESETS = {
         evaluate_every=50,
         patience=8,
     ),
-    "accurate": Settings(width=384, n_samples=128, n_members=8, max_steps=8000, patience=15),
+    "accurate": Settings(n_samples=128, n_members=8, max_steps=6000, patience=12),
     # The paper to the letter, where it is stated. NOTE[DIFF]: it trains for epochs (50 of batch 1024 on tables, 100 of
     # batch 128 on images); a number of steps means the same for every table size. It names no averaging, clipping,
     # warm-up or decay, so there are none.

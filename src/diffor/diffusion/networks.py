@@ -6,6 +6,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from diffor.dropout import ByteDropout
 from diffor.method import KERNEL_ROWS, fill_up
@@ -55,19 +56,34 @@ class MLPDenoiser(Denoiser):
     ) -> None:
         super().__init__(n_features, width)
         self.from_noisy = nn.Linear(n_increments, width, bias=False)
-        self.blocks = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.SiLU(), ByteDropout(dropout), nn.Linear(width, width))
-            for _ in range(n_layers)
-        )
+        self.blocks = nn.ModuleList(ResidualBlock(width, dropout) for _ in range(n_layers))
         self.to_output = nn.Sequential(nn.LayerNorm(width), nn.SiLU(), nn.Linear(width, n_increments))
 
     def forward(self, noisy: Tensor, features: Tensor, t: Tensor) -> Tensor:
         """Predict the process's target from noisy increments; shapes as in :class:`Denoiser`."""
         hidden = self.from_noisy(noisy) + self.condition(features, t)
         for block in self.blocks:
-            hidden = hidden + block(hidden)
+            hidden = block(hidden)
         output: Tensor = self.to_output(hidden)
         return output
+
+
+class ResidualBlock(nn.Module):
+    """``hidden + linear(dropout(silu(norm(hidden))))``. **Shape:** ``(..., width)``, kept."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.dropout = ByteDropout(dropout)
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Refine the hidden vector; where no gradient is needed, in the memory that it has."""
+        if torch.is_grad_enabled():
+            refined: Tensor = hidden + self.linear(self.dropout(functional.silu(self.norm(hidden))))
+            return refined
+        hidden += self.linear(self.dropout(functional.silu(self.norm(hidden), inplace=True)))
+        return hidden
 
 
 class TransformerDenoiser(Denoiser):

@@ -310,10 +310,13 @@ class PeriodicEmbedding(nn.Module):
 
     def forward(self, numbers: Tensor) -> Tensor:
         """Embed each number. **Shape:** ``(n, p)`` -> ``(n, p * out)``."""
-        angles = 2 * math.pi * numbers.unsqueeze(-1) * self.frequencies  # (n, p, f)
-        waves = torch.cat([angles.sin(), angles.cos(), numbers.unsqueeze(-1)], dim=-1)
-        mixed = torch.einsum("npf,pfo->npo", waves, self.mixing) + self.bias
-        return nn.functional.silu(mixed).flatten(1)
+        columns = numbers.t().unsqueeze(-1)  # (p, n, 1): columns first, so that each one's map is a matrix product
+        angles = torch.bmm(columns * (2 * math.pi), self.frequencies.unsqueeze(1))  # (p, n, f)
+        of_sine, of_cosine, of_number = torch.split(self.mixing, [angles.shape[-1], angles.shape[-1], 1], dim=1)
+        mixed = torch.baddbmm(self.bias.unsqueeze(1), angles.sin(), of_sine)
+        mixed = torch.baddbmm(mixed, angles.cos(), of_cosine)
+        mixed = torch.baddbmm(mixed, columns, of_number)  # (p, n, out)
+        return nn.functional.silu(mixed.permute(1, 0, 2).flatten(1))
 
 
 class TabularEncoder(Encoder):
