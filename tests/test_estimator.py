@@ -337,6 +337,8 @@ def test_the_paper_preset_is_the_paper_to_the_letter():
     assert (settings.objective, settings.increment_loss, settings.dropout) == ("full", "squared", 0.1)
     assert (settings.ema, settings.decay, settings.warmup_share, settings.weight_decay) == (0.0, False, 0.0, 0.0)
     assert settings.gradient_clip == float("inf")
+    assert model.encoders_ == ["plain"]
+    assert settings.calibrate is False
     layers = method.denoiser.layers.layers
     assert len(layers) == 2
     assert layers[0].self_attn.num_heads == 8

@@ -65,3 +65,47 @@ def test_the_paper_is_cited():
         "A Unified Continuous Generative Framework for Universal Ordinal Regression"
         in (ROOT / "CITATION.cff").read_text()
     )
+
+
+def test_the_examples_run():
+    for example in sorted((ROOT / "examples").glob("*.py")):
+        done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert "median:" in done.stdout
+
+
+FIT = """
+import numpy as np
+from diffor import DiffoRRegressor
+model = DiffoRRegressor("fast", max_steps=20, verbose={verbose}).fit(np.arange(60.0)[:, None], np.arange(60.0))
+"""
+
+
+def output_on_a_terminal(script):
+    """What a process writes to a real terminal."""
+    import fcntl
+    import os
+    import pty
+    import struct
+    import termios
+
+    inside, outside = pty.openpty()
+    fcntl.ioctl(outside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))  # a window of the usual size
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=outside, stderr=outside, stdin=outside)
+    os.close(outside)
+    text = b""
+    try:
+        while part := os.read(inside, 4096):
+            text += part
+    except OSError:  # the process has closed its end
+        pass
+    os.close(inside)
+    assert process.wait() == 0
+    return text.decode()
+
+
+def test_progress_is_shown_on_a_terminal_only_and_not_if_silenced():
+    assert re.search(r"fit: +\d+%.*20/20", output_on_a_terminal(FIT.format(verbose=1)))
+    assert output_on_a_terminal(FIT.format(verbose=0)) == ""
+    done = subprocess.run([sys.executable, "-c", FIT.format(verbose=1)], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -312,7 +312,7 @@ def predictions_figure(y: Array, answer: Contender) -> Figure:
     return Figure(
         svg,
         f"Scatter plot of predicted against true values of {len(y)} rows; {share:.0%} of the intervals hold the truth.",
-        "Each test row once: the predicted median as a point, its interval as a line. Orange squares are rows whose interval "
+        "Each test row once: the predicted median as a point, its interval as a line. Crosses are rows whose interval "
         "misses the truth.",
     )
 

@@ -82,6 +82,7 @@ PRESETS = {
     # batch 128 on images); a number of steps means the same for every table size. It names no averaging, clipping,
     # warm-up or decay, so there are none.
     "paper": Settings(
+        encoder="plain",
         schedule="linear",
         parameterization="noise",
         denoiser="transformer",
@@ -118,7 +119,7 @@ def count_members(settings: Settings, n_rows: int) -> int:
 
 
 def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
-    """The preset's settings with the given ones (those that are not None) in their place.
+    """The preset's settings with the given ones in their place; None and the encoder ``auto`` leave it as it is.
 
     >>> resolve_settings("paper", {"n_increments": 4, "width": None}).n_increments
     4
@@ -129,6 +130,8 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, however: preset={preset!r}{hint}")
     known = {field.name for field in fields(Settings)}
     changed = {name: value for name, value in given.items() if name in known and value is not None}
+    if changed.get("encoder") == "auto":
+        del changed["encoder"]
     settings = replace(PRESETS[preset], **changed)
     for name in ("n_samples", "max_steps", "batch_size", "width", "n_layers", "evaluate_every", "patience"):
         if getattr(settings, name) < 1:
