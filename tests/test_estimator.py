@@ -158,7 +158,7 @@ def test_answers_do_not_depend_on_the_rows_beside_them(fitted, n_samples, monkey
     order = np.random.default_rng(0).permutation(50)
     assert np.array_equal(fitted.sample(table.iloc[order], n_samples), whole[order])
     monkeypatch.setattr("diffor.train.PREDICT_ROWS", 64)
-    monkeypatch.setattr("diffor.estimator.BLOCK_ROWS", 13)
+    monkeypatch.setattr("diffor.ordinal_estimator.BLOCK_ROWS", 13)
     assert np.array_equal(fitted.sample(table, n_samples), whole)
 
 

@@ -124,7 +124,7 @@ def _score_grades(model: Any, truth: NDArray[Any], answers: Answers) -> Scores:
     import numpy as np
 
     from diffor import metrics
-    from diffor.estimator import decide_grades
+    from diffor.grades import decide_grades
 
     n_grades = len(model.classes_)
     probabilities = np.empty((len(truth), n_grades))

@@ -103,7 +103,7 @@ def _kept_columns(arguments: argparse.Namespace, names: list[str], outputs: list
 def _answers(model: Any, table: pd.DataFrame, arguments: argparse.Namespace) -> Iterator[NDArray[Any]]:
     """The answer's columns, in the order of :func:`_output_names`."""
     if is_classifier(model):
-        from diffor.estimator import decide_grades
+        from diffor.grades import decide_grades
 
         probabilities = _probabilities(model, table, arguments.samples)
         decision = model.decision if arguments.statistic is None else arguments.statistic

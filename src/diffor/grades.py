@@ -1,0 +1,77 @@
+"""Ordered grades: their order, their positions, and which one to answer with."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+Array = NDArray[Any]
+DECISIONS = ("median", "mode", "qwk")
+
+
+def decide_grades(probabilities: Array, decision: str) -> NDArray[np.int64]:
+    """Choose a grade for each row: the ``median``, the ``mode``, or the nearest to the mean (``qwk``).
+
+    **Shape:** ``(n, K)`` -> ``(n,)``, positions among the grades.
+
+    >>> decide_grades(np.array([[0.4, 0.1, 0.1, 0.4]]), "median")
+    array([1])
+    """
+    check_decision(decision)
+    if decision == "mode":
+        return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
+    if decision == "median":
+        below_half = probabilities.cumsum(axis=1) < 0.5 - 1e-9  # sums of shares may round just below a half
+        return np.asarray(below_half[:, :-1].sum(axis=1), dtype=np.int64)
+    return np.rint(probabilities @ np.arange(probabilities.shape[1])).astype(np.int64)
+
+
+def check_decision(decision: str) -> None:
+    """Refuse a decision that does not exist."""
+    if decision not in DECISIONS:
+        raise ValueError(f"decision must be one of {', '.join(DECISIONS)}, however: decision={decision!r}")
+
+
+def find_grades(y: Any, grades: Any) -> Array:
+    """The grades from lowest to highest. **Shape:** ``(K,)``."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if grades is not None:
+        listed = np.asarray(grades)
+        if listed.ndim != 1 or len(np.unique(listed)) != len(listed):
+            raise ValueError(f"grades must list each grade once, lowest first, however: grades={grades!r}")
+        return listed
+    dtype = getattr(y, "dtype", None)
+    if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
+        return np.asarray(dtype.categories)
+    column = column_or_1d(y, warn=True)
+    if pd.isna(column).any():
+        grade_codes(column, np.unique(column[~pd.isna(column)]), "y")
+    check_classification_targets(column)
+    found = np.unique(column)
+    if found.dtype.kind in "OUS" and len(found) > 2:
+        warnings.warn(
+            f"the order of text grades is taken from sorting: {found.tolist()}; pass grades=[lowest, ..., highest]",
+            stacklevel=3,
+        )
+    return np.asarray(found)
+
+
+def grade_codes(y: Any, classes: Array, name: str) -> NDArray[np.int64]:
+    """Position of each target among the grades. **Shape:** ``(n,)``."""
+    column = pd.Series(np.asarray(y, dtype=object) if hasattr(y, "cat") else column_or_1d(y))
+    codes = pd.Index(classes).get_indexer(column)
+    wrong = np.flatnonzero(codes < 0)
+    if len(wrong):
+        shown = ", ".join(f"row {row}: {column.iloc[row]!r}" for row in wrong[:3])
+        raise ValueError(
+            f"{name} must hold grades only, no NaN or inf, however: {len(wrong)} of {len(codes)} values are none of "
+            f"{classes.tolist()} ({shown}{', ...' if len(wrong) > 3 else ''}); correct them or list them in grades"
+        )
+    return codes.astype(np.int64)

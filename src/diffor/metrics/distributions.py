@@ -1,0 +1,200 @@
+"""Distributions: as samples, quantiles, bins or a normal distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from diffor.metrics.checks import (
+    FloatArray,
+    checked_array,
+    checked_rows,
+    refuse,
+    require_fraction,
+    require_probabilities,
+    weighted_mean,
+)
+from diffor.metrics.values import pinball_loss
+
+# Numbers per block when a table of samples is sorted: the temporary copies stay near 32 MB each.
+_BLOCK_SIZE = 2**22
+_QICE_STREAM = 20220611
+
+
+def crps_samples(
+    y_true: ArrayLike, samples: ArrayLike, fair: bool = False, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Continuous ranked probability score of samples: E|X - y| - E|X - X'| / 2, in the units of y.
+
+    With one sample per row this is the mean absolute error, so point predictions can stand in the same table.
+    With `fair`, the second mean leaves out the pairs of a sample with itself: the score then estimates that of the
+    distribution behind the samples, whatever their number.
+
+    Shape: `y_true` (n,), `samples` (n, m).
+
+    >>> round(crps_samples([3], [[1, 2, 4]]), 6)
+    0.666667
+    >>> round(crps_samples([3], [[1, 2, 4]], fair=True), 6)
+    0.333333
+    """
+    weights, (true, table) = checked_rows(sample_weight, y_true=y_true, samples=samples)
+    return weighted_mean(crps_each(true, table, fair), weights)
+
+
+def crps_each(y_true: ArrayLike, samples: ArrayLike, fair: bool = False) -> FloatArray:
+    """Score of :func:`crps_samples` row by row.
+
+    Shape: `y_true` (n,), `samples` (n, m) -> (n,).
+
+    >>> crps_each([3, 1], [[3, 3], [0, 2]]).tolist()
+    [0.0, 0.5]
+    """
+    _, (true, table) = checked_rows(None, y_true=y_true, samples=samples)
+    n_samples = table.shape[1]
+    if fair and n_samples < 2:
+        raise ValueError(f"samples must have two columns for fair=True, however: {n_samples}; draw more samples")
+    # Sorted, the j-th of m samples is the larger one in j - 1 pairs and the smaller one in m - j.
+    ranks = 2 * np.arange(1, n_samples + 1) - n_samples - 1
+    spread = ranks / (n_samples * (n_samples - 1 if fair else n_samples))
+    scores = np.empty(len(true))
+    for block in _row_blocks(table):
+        errors = np.sort(table[block].astype(np.float64) - true[block, None], axis=1)
+        scores[block] = np.abs(errors).mean(axis=1) - errors @ spread
+    return scores
+
+
+def _row_blocks(table: FloatArray) -> Iterator[slice]:
+    """Slices of rows, so that working copies of a large table stay small."""
+    n_rows = max(1, _BLOCK_SIZE // table.shape[1])
+    for start in range(0, len(table), n_rows):
+        yield slice(start, start + n_rows)
+
+
+def crps_quantiles(
+    y_true: ArrayLike, quantiles: ArrayLike, levels: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """CRPS from predicted quantiles: twice the mean pinball loss over evenly spread levels.
+
+    Shape: `y_true` (n,), `quantiles` (n, q), `levels` (q,) in (0, 1).
+
+    >>> crps_quantiles([3], [[1, 2, 4]], [0.25, 0.5, 0.75])
+    0.8333333333333334
+    """
+    fractions = require_fraction(levels, "levels")
+    weights, (true, table) = checked_rows(sample_weight, y_true=y_true, quantiles=quantiles)
+    if len(fractions) != table.shape[1]:
+        given = f"len(levels)={len(fractions)} and quantiles.shape={table.shape}"
+        raise ValueError(f"levels must name each column of quantiles, however: {given}; give one level per column")
+    return 2 * weighted_mean(pinball_loss(true[:, None] - table, fractions).mean(axis=1), weights)
+
+
+def crps_bins(
+    y_true: ArrayLike, probabilities: ArrayLike, edges: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """CRPS of a histogram: the sum over bins of width times the squared error of the distribution at the upper edge.
+
+    The distribution function counts as constant inside a bin, as of a discrete distribution (`rps` times the width).
+    This is not the exact CRPS of a density that is uniform inside the bins; both agree as bins get narrow.
+    Outside the edges the function is 0 or 1, and the distance of y to the nearest edge is added.
+
+    Shape: `y_true` (n,), `probabilities` (n, K), `edges` (K + 1,) increasing.
+
+    >>> crps_bins([1.5], [[0.25, 0.5, 0.25]], [0, 1, 2, 4])
+    0.125
+    >>> crps_bins([5.0], [[0, 0, 1]], [0, 1, 2, 4])
+    3.0
+    """
+    weights, (true, table) = checked_rows(sample_weight, y_true=y_true, probabilities=probabilities)
+    require_probabilities(table)
+    borders = checked_array(edges, "edges")
+    if len(borders) != table.shape[1] + 1:
+        given = f"len(edges)={len(borders)} and probabilities.shape={table.shape}"
+        raise ValueError(f"edges must have one entry more than there are bins, however: {given}; give both outer edges")
+    widths = np.diff(borders)
+    if np.any(widths <= 0):
+        raise ValueError(f"edges must increase, however: edges={borders.tolist()}; sort them and drop equal ones")
+    reached = true[:, None] <= borders[1:]
+    inside = (np.cumsum(table, axis=1, dtype=np.float64) - reached) ** 2 @ widths
+    outside = np.maximum(borders[0] - true, 0) + np.maximum(true - borders[-1], 0)
+    return weighted_mean(inside + outside, weights)
+
+
+def crps_gaussian(
+    y_true: ArrayLike, mean: ArrayLike, sd: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """CRPS of normal distributions in closed form; with a standard deviation of 0, the absolute error.
+
+    Shape: `y_true` (n,), `mean` (n,), `sd` (n,) not negative.
+
+    >>> round(crps_gaussian([3], [2], [1.5]), 6)
+    0.607075
+    """
+    from scipy.special import erf  # here, since importing scipy takes longer than all of this module
+
+    weights, (true, centre, scale) = checked_rows(sample_weight, y_true=y_true, mean=mean, sd=sd)
+    refuse(scale < 0, scale, "sd", "must not be negative", "give a standard deviation")
+    error = np.abs(true - centre)
+    certain = scale == 0
+    z = error / np.where(certain, 1, scale)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    scores = scale * (z * erf(z / math.sqrt(2)) + 2 * density - 1 / math.sqrt(math.pi))
+    return weighted_mean(np.where(certain, error, scores), weights)
+
+
+def qice(
+    y_true: ArrayLike, samples: ArrayLike, n_bins: int = 10, random_state: int | np.random.Generator | None = 0
+) -> float:
+    """Quantile interval calibration error: how unevenly y falls into intervals that should be equally likely.
+
+    The mean absolute difference between 1 / n_bins and the share of rows in each interval; 0 is perfect.
+    A row's interval is read from the rank of y among its samples. A rank stands for a stretch of probability, longer
+    where samples equal y as at a point mass, and a random place in it is taken. If y is distributed as the samples,
+    that place is exactly uniform, for any number of samples and any point masses. Being random, it takes no weights.
+
+    Shape: `y_true` (n,), `samples` (n, m).
+
+    >>> rng = np.random.default_rng(0)
+    >>> y, samples = rng.normal(size=2000), rng.normal(size=(2000, 100))
+    >>> qice(y, samples) < 0.01 < qice(y + 1, samples)
+    True
+    """
+    _, (true, table) = checked_rows(None, y_true=y_true, samples=samples)
+    if n_bins < 2:
+        raise ValueError(f"n_bins must be at least 2, however: n_bins={n_bins}; 10 is customary")
+    below, equal = np.empty((2, len(true)))
+    for block in _row_blocks(table):
+        place = true[block, None].astype(table.dtype)  # else float32 samples never equal a y such as 0.1
+        below[block] = (table[block] < place).sum(axis=1)
+        equal[block] = (table[block] == place).sum(axis=1)
+    # A stream of its own: with a bare seed, y drawn from the same seed would be correlated with the random places.
+    seed = [_QICE_STREAM, random_state] if isinstance(random_state, (int, np.integer)) else random_state
+    random = np.random.default_rng(seed).random(len(true))
+    probability = (below + random * (equal + 1)) / (table.shape[1] + 1)
+    bins = np.minimum((probability * n_bins).astype(np.intp), n_bins - 1)
+    shares = np.bincount(bins, minlength=n_bins) / len(true)
+    return float(np.abs(shares - 1 / n_bins).mean())
+
+
+def picp(
+    y_true: ArrayLike, samples: ArrayLike, coverage: float = 0.95, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Share of rows, 0 to 1, inside the central interval of their samples, ends included; ideal is `coverage`.
+
+    Few samples give too short an interval, and a point mass at one of its ends too high a share: see `qice`.
+
+    Shape: `y_true` (n,), `samples` (n, m).
+
+    >>> picp([0.5, 9.9], [np.arange(11), np.arange(11)], coverage=0.9)
+    0.5
+    """
+    require_fraction(coverage, "coverage")
+    weights, (true, table) = checked_rows(sample_weight, y_true=y_true, samples=samples)
+    inside = np.empty(len(true))
+    for block in _row_blocks(table):
+        low, high = np.quantile(table[block], [(1 - coverage) / 2, (1 + coverage) / 2], axis=1)
+        place = true[block].astype(table.dtype)  # else float32 samples never equal a y such as 0.1
+        inside[block] = (low <= place) & (place <= high)
+    return weighted_mean(inside, weights)

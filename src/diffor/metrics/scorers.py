@@ -1,0 +1,95 @@
+"""Scorers for scikit-learn, made of the metrics of the table."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from diffor.metrics.checks import require_fraction
+from diffor.metrics.table import METRICS, Metric
+
+
+def scorer(name: str, coverage: float = 0.9) -> MetricScorer:
+    """Make a scikit-learn scorer of a metric of `METRICS`; of its values, greater is better (errors are negated).
+
+    Point and grade metrics ask the estimator for ``predict(X)``, sample metrics for ``predict_distribution(X).samples``
+    (n, m), interval metrics for ``predict_interval(X, coverage)``: a pair (low, high) or an array (n, 2).
+
+    >>> from sklearn.dummy import DummyRegressor
+    >>> model = DummyRegressor().fit([[0], [0]], [1, 3])
+    >>> scorer("mae")(model, [[0]], [5])
+    -3.0
+    """
+    if name not in METRICS:
+        related = [known for known in METRICS if known in name or name in known]
+        close = related or difflib.get_close_matches(name, METRICS, n=1, cutoff=0.5)
+        cure = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(METRICS)}"
+        raise ValueError(f"name must be that of a metric, however: name={name!r}; {cure}")
+    require_fraction(coverage, "coverage")
+    return MetricScorer(METRICS[name], coverage)
+
+
+@dataclass
+class MetricScorer:
+    """A callable (estimator, X, y) for the `scoring` of scikit-learn; made by `scorer`.
+
+    >>> scorer("mae").metric.description
+    'Mean absolute error.'
+    """
+
+    metric: Metric
+    coverage: float
+    weight_request: bool | str | None = None
+
+    def __call__(self, estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Score the estimator on rows X with labels y; greater is better."""
+        options = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if options and not self.metric.takes_weight:
+            raise ValueError(f"sample_weight must be None for {self.metric.name}, however: it was given; leave it out")
+        value = self.metric.function(y, *self._ask(estimator, X), **options)
+        return value if self.metric.greater_is_better else -value
+
+    def _ask(self, estimator: Any, X: Any) -> tuple[ArrayLike, ...]:
+        """The prediction that this kind of metric is about."""
+        method = {"samples": "predict_distribution", "interval": "predict_interval"}.get(self.metric.kind, "predict")
+        if not hasattr(estimator, method):
+            given = type(estimator).__name__
+            raise TypeError(f"{self.metric.name} needs {method}, however: {given} has none; choose another metric")
+        if method == "predict":
+            return (estimator.predict(X),)
+        if method == "predict_distribution":
+            return (estimator.predict_distribution(X).samples,)
+        interval = estimator.predict_interval(X, self.coverage)
+        # An array has one row per row of X, a pair one entry per end.
+        low, high = interval if isinstance(interval, (tuple, list)) else np.asarray(interval).T
+        return low, high
+
+    def set_score_request(self, *, sample_weight: bool | str | None) -> MetricScorer:
+        """Say whether scikit-learn's metadata routing, where enabled, passes ``sample_weight`` on to this scorer.
+
+        >>> scorer("mae").set_score_request(sample_weight=True).weight_request
+        True
+        """
+        self.weight_request = sample_weight
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """Tell scikit-learn's metadata routing what this scorer asked for.
+
+        >>> scorer("mae").set_score_request(sample_weight=True).get_metadata_routing()
+        {'score': {'sample_weight': True}}
+        """
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=type(self).__name__)
+        if self.metric.takes_weight:
+            request.score.add_request(param="sample_weight", alias=self.weight_request)
+        return request
+
+    def _accept_sample_weight(self) -> bool:
+        """Asked by scikit-learn where several scorers share one call that has weights."""
+        return self.metric.takes_weight
