@@ -300,6 +300,8 @@ def test_fair_crps_does_not_depend_on_the_number_of_samples():
 
 
 def test_single_precision_samples_and_several_blocks(monkeypatch):
+    from diffor.metrics import distributions as metrics  # the module that reads _BLOCK_SIZE
+
     rng = np.random.default_rng(0)
     y, x = rng.normal(size=50), rng.normal(size=(50, 8)).astype(np.float32)
     y[:9] = x[:9, 3]

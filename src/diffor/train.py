@@ -45,7 +45,8 @@ class Rows:
     def take(self, index: Tensor | slice) -> Rows:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[index]
-        return Rows(tuple(part[index] for part in self.inputs), self.y[index], weights, self.keys[index])
+        keys = self.keys[index.to(self.keys.device) if isinstance(index, Tensor) else index]
+        return Rows(tuple(part[index] for part in self.inputs), self.y[index], weights, keys)
 
     def to(self, device: torch.device) -> Rows:
         """The same rows on a device (keys stay where noise is made)."""
