@@ -81,6 +81,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="file to append one JSON line per run to")
     arguments = parser.parse_args()
+    facts = circumstances(arguments)
     for name in arguments.names:
         for split in arguments.splits:
             result = run(name, split, arguments)
@@ -89,7 +90,7 @@ def main() -> None:
             if arguments.out is not None:
                 arguments.out.parent.mkdir(parents=True, exist_ok=True)
                 with arguments.out.open("a") as file:
-                    file.write(json.dumps(result | circumstances(arguments)) + "\n")
+                    file.write(json.dumps(result | facts) + "\n")
 
 
 if __name__ == "__main__":
