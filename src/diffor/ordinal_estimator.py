@@ -200,12 +200,12 @@ class OrdinalEstimator(BaseEstimator):
         ``lower bound + increments.sum(axis=1)`` is the value that the heads decode. **Shape:** -> ``(rows, S)``.
         """
         check_is_fitted(self, "model_")
-        count = self.settings_.n_samples
-        parts = [
-            self.model_.average(_increments_of, piece.inputs, piece.keys, count).cpu().double().numpy()
-            for rows in self._blocks(X)
-            for piece in in_chunks(rows, count)
-        ]
+        count, parts = self.settings_.n_samples, []
+        for rows in self._blocks(X):
+            with limit_threads(self.n_jobs):
+                for piece in in_chunks(rows, count):
+                    increments = self.model_.average(_increments_of, piece.inputs, piece.keys, count)
+                    parts.append(increments.cpu().double().numpy())
         levels = np.cumsum(np.concatenate(parts), axis=1)
         low = np.full((len(levels), 1), self.scale_.low)
         return np.diff(np.concatenate([low, self._value_of_unit(levels)], axis=1), axis=1)
