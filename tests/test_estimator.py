@@ -24,6 +24,10 @@ from diffor.metrics import scorer
 QUICK = {"preset": "fast", "max_steps": 60, "learning_rate": 5e-3, "random_state": 0, "verbose": 0}
 
 
+ROUNDING = 110 * 1e-5
+"""Batches of another size may go through other matrix kernels, which round differently; the targets reach to 110."""
+
+
 def make_table(n=240, seed=0):
     """Numbers, booleans, text, categories and missing values, with a target that depends on them."""
     generator = np.random.default_rng(seed)
@@ -154,17 +158,18 @@ def test_answers_do_not_depend_on_the_rows_beside_them(fitted, n_samples, monkey
     table = make_table(50, seed=3)[0]
     whole = fitted.sample(table, n_samples)
     alone = np.concatenate([fitted.sample(table.iloc[[row]], n_samples) for row in range(0, 50, 7)])
-    assert np.array_equal(alone, whole[::7])
+    assert alone == pytest.approx(whole[::7], abs=ROUNDING)
     order = np.random.default_rng(0).permutation(50)
-    assert np.array_equal(fitted.sample(table.iloc[order], n_samples), whole[order])
+    assert fitted.sample(table.iloc[order], n_samples) == pytest.approx(whole[order], abs=ROUNDING)
     monkeypatch.setattr("diffor.train.PREDICT_ROWS", 64)
     monkeypatch.setattr("diffor.ordinal_estimator.BLOCK_ROWS", 13)
-    assert np.array_equal(fitted.sample(table, n_samples), whole)
+    assert fitted.sample(table, n_samples) == pytest.approx(whole, abs=ROUNDING)
 
 
 def test_increments_do_not_depend_on_the_rows_beside_them(fitted):
     table = make_table(20, seed=3)[0]
-    assert np.array_equal(fitted.predict_increments(table)[4:5], fitted.predict_increments(table.iloc[[4]]))
+    alone = fitted.predict_increments(table.iloc[[4]])
+    assert alone == pytest.approx(fitted.predict_increments(table)[4:5], abs=ROUNDING)
 
 
 def test_no_two_samples_of_a_row_are_copies(fitted):

@@ -144,8 +144,9 @@ class OrdinalEnsemble(nn.Module):
 
 
 KERNEL_ROWS = 16
-"""Matrix kernels round differently for fewer rows than this, so batches are filled up to a multiple of it: then a
-row's answer is the same, bit for bit, whatever rows stand beside it."""
+"""Matrix kernels round differently for fewer rows than this, so batches are filled up to a multiple of it. Where all
+other sizes share a kernel, as with AVX-512, a row's answer is then the same to the bit whatever rows stand beside it;
+elsewhere it may differ in the last digits of single precision."""
 
 
 def fill_up(rows: Tensor, multiple: int) -> Tensor:
