@@ -57,15 +57,21 @@ class MLPDenoiser(Denoiser):
         super().__init__(n_features, width)
         self.from_noisy = nn.Linear(n_increments, width, bias=False)
         self.blocks = nn.ModuleList(ResidualBlock(width, dropout) for _ in range(n_layers))
-        self.to_output = nn.Sequential(nn.LayerNorm(width), nn.SiLU(), nn.Linear(width, n_increments))
+        self.norm = nn.LayerNorm(width)
+        self.to_output = nn.Linear(width, n_increments)
 
     def forward(self, noisy: Tensor, features: Tensor, t: Tensor) -> Tensor:
         """Predict the process's target from noisy increments; shapes as in :class:`Denoiser`."""
         hidden = self.from_noisy(noisy) + self.condition(features, t)
         for block in self.blocks:
             hidden = block(hidden)
-        output: Tensor = self.to_output(hidden)
+        output: Tensor = self.to_output(normed_silu(self.norm, hidden))
         return output
+
+
+def normed_silu(norm: nn.LayerNorm, hidden: Tensor) -> Tensor:
+    """SiLU of the normalised vector; where no gradient is needed, in one piece of memory. **Shape:** kept."""
+    return functional.silu(norm(hidden), inplace=not torch.is_grad_enabled())
 
 
 class ResidualBlock(nn.Module):
@@ -79,11 +85,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Refine the hidden vector; where no gradient is needed, in the memory that it has."""
-        if torch.is_grad_enabled():
-            refined: Tensor = hidden + self.linear(self.dropout(functional.silu(self.norm(hidden))))
-            return refined
-        hidden += self.linear(self.dropout(functional.silu(self.norm(hidden), inplace=True)))
-        return hidden
+        change: Tensor = self.linear(self.dropout(normed_silu(self.norm, hidden)))
+        return change + hidden if torch.is_grad_enabled() else hidden.add_(change)
 
 
 class TransformerDenoiser(Denoiser):
