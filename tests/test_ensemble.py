@@ -82,6 +82,15 @@ def test_validation_rows_are_drawn_from_the_whole_table_not_cut_off():
     assert score.y.mean() == pytest.approx(5000, rel=0.05)
 
 
+@pytest.mark.parametrize(("n_rows", "n_samples"), [(50, 256), (500, 131), (5000, 32)])
+def test_choices_after_training_draw_more_samples_where_rows_are_few(n_rows, n_samples):
+    y = np.arange(float(n_rows))
+    score = make_score(y, TargetScale().fit(y))
+    assert score.finer().n_samples == n_samples
+    assert score.n_samples == 32
+    assert score.finer().rows is score.rows
+
+
 def test_members_answer_together_with_samples_of_their_own():
     X, y = make_data()
     model = DiffoRRegressor(**QUICK | {"n_members": 3, "encoder": "plain"}).fit(X, y)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -18,6 +20,8 @@ from diffor.train import History, Rows, TrainConfig, predict_in_chunks, train
 MAX_VALID_ROWS = 2048
 """Rows that an evaluation during training reads at most: more cost time and hardly change which step is best."""
 MIN_CALIBRATION_ROWS = 20
+FINE_SAMPLES = 65_536
+"""Samples that choices after training may draw of all validation rows together: a few seconds on one core."""
 ENCODER_CANDIDATES = ("periodic", "plain")
 """What the members of ``encoder="auto"`` have in turn; validation rows decide which of them stay."""
 
@@ -33,6 +37,16 @@ class ValidationScore:
         self.rows = rows.take(torch.from_numpy(chosen).to(rows.y.device))
         self.y, self.scale, self.n_samples = y[chosen], scale, n_samples
         self.weights = None if self.rows.weights is None else self.rows.weights.cpu().numpy()
+
+    def finer(self) -> ValidationScore:
+        """The same with more samples, for choices that few would bias.
+
+        With few samples the score punishes spread itself, and more so where members draw fewer each: it would prefer
+        narrow intervals and few members.
+        """
+        finer = copy(self)
+        finer.n_samples = int(np.clip(FINE_SAMPLES // len(self.rows), self.n_samples, 256))
+        return finer
 
     def predict(self, model: OrdinalEnsemble) -> Prediction:
         """Predictions of the validation rows in [0, 1]."""
@@ -76,9 +90,10 @@ def fit_ensemble(
     history = train(ensemble, data, score, config, fingerprint)
     if score is not None:
         calibrate_methods(ensemble, score)
-        encoders = keep_better(ensemble, encoders, score)
+        fine = score.finer()
+        encoders = keep_better(ensemble, encoders, fine)
         if settings.calibrate and len(score.rows) >= MIN_CALIBRATION_ROWS:
-            ensemble.dispersion.fill_(fit_dispersion(score.predict(ensemble), score))
+            ensemble.dispersion.fill_(fit_dispersion(fine.predict(ensemble), fine))
     return ensemble, encoders, history
 
 
