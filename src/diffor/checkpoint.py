@@ -15,6 +15,8 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
+from diffor.files import umask
+
 FORMAT = 1
 """Version of the folder layout; raised when an older DiffoR could not read what a newer one writes."""
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -33,7 +35,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # temporary files are private, finished ones are as usual
+        os.chmod(temporary, 0o666 & ~umask())  # temporary files are private, finished ones are as usual
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -48,7 +50,10 @@ def pack(tensors: dict[str, Tensor], facts: dict[str, Any]) -> bytes:
 
 def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what :func:`pack` wrote."""
-    content = _read(path)
+    return _unpack(_read(path), path)
+
+
+def _unpack(content: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         tensors = tensors_from_bytes(content)
         length = int.from_bytes(content[:8], "little")
@@ -75,7 +80,7 @@ def save_folder(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        fresh.chmod(0o777 & ~_umask())
+        fresh.chmod(0o777 & ~umask())
         write_atomically(fresh / WEIGHTS, weights)
         write_atomically(fresh / CONFIG, text.encode())
         if folder.exists():
@@ -111,14 +116,7 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"{folder / WEIGHTS} is not the file that {CONFIG} was saved with (truncated, changed or swapped): "
             "copy the whole folder again or save the model again"
         )
-    return config, unpack(folder / WEIGHTS)[0]
-
-
-def _umask() -> int:
-    """The permissions that this process keeps from others (there is no way to read them but to set them)."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    return config, _unpack(content, folder / WEIGHTS)[0]
 
 
 def _read(path: Path) -> bytes:

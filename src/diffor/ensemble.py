@@ -110,22 +110,18 @@ def choose_encoders(name: str, count: int) -> list[str]:
 
 def keep_better(ensemble: OrdinalEnsemble, encoders: list[str], score: ValidationScore) -> list[str]:
     """Keep all members, or only those with one kind of encoder, whichever scores best; names what is kept."""
-    everyone = list(ensemble.members)
-    choices = [everyone]
-    if len(set(encoders)) > 1:
-        choices += [[everyone[place] for place in places_of(kind, encoders)] for kind in sorted(set(encoders))]
+    kinds = sorted(set(encoders))
+    if len(kinds) == 1:
+        return encoders
+    everyone, places = list(ensemble.members), range(len(encoders))
+    choices = [list(places), *([place for place in places if encoders[place] == kind] for kind in kinds)]
     scores = []
     for chosen in choices:
-        ensemble.members = nn.ModuleList(chosen)
+        ensemble.members = nn.ModuleList(everyone[place] for place in chosen)
         scores.append(score(ensemble))
     best = choices[int(np.argmin(scores))]
-    ensemble.members = nn.ModuleList(best)
-    return [name for name, member in zip(encoders, everyone, strict=True) if any(member is one for one in best)]
-
-
-def places_of(kind: str, encoders: list[str]) -> list[int]:
-    """Where a kind of encoder stands among the members."""
-    return [place for place, name in enumerate(encoders) if name == kind]
+    ensemble.members = nn.ModuleList(everyone[place] for place in best)
+    return [encoders[place] for place in best]
 
 
 @torch.inference_mode()

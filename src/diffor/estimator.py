@@ -11,9 +11,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diffor.checkpoint import CheckpointError, load_folder
-from diffor.grades import check_decision, decide_grades, find_grades, grade_codes
+from diffor.grades import check_decision, decide_grades, find_grades, grade_codes, grade_shares
 from diffor.ordinal_estimator import Array, OrdinalEstimator, UnlistedArgument
-from diffor.target import GradeScale, TargetScale, check_bounds, check_inside
+from diffor.target import GradeScale, TargetScale, check_inside
 
 
 class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
@@ -85,14 +85,11 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
         **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight ``(n,)``.
         """
         self._resolve(X_val, y_val)
-        if self.bounds is not None:
-            check_bounds(self.bounds)
         target = _as_values(y, "y")
-        target_val = None if y_val is None else _as_values(y_val, "y_val")
-        for values, name in ((target, "y"), (target_val, "y_val")):
-            if values is not None:
-                check_inside(values, self.bounds or (-np.inf, np.inf), name)
         self.scale_ = TargetScale(self.bounds, self.settings_.transform).fit(target)
+        target_val = None if y_val is None else _as_values(y_val, "y_val")
+        if target_val is not None:
+            check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
         return self._fit(X, target, sample_weight, X_val, target_val)
 
     def predict(self, X: Any, statistic: str | float = "median") -> Array:
@@ -206,11 +203,7 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Probability of each grade, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""
         check_is_fitted(self, "model_")
-        parts = []
-        for part in self._predictions(X):
-            counts = [(part.samples == grade).sum(axis=1) for grade in range(len(self.classes_))]
-            parts.append(np.stack(counts, axis=1) / part.samples.shape[1])
-        return np.concatenate(parts)
+        return np.concatenate([grade_shares(part.samples, len(self.classes_)) for part in self._predictions(X)])
 
     def predict_cumproba(self, X: Any) -> Array:
         """Probability of each grade or a lower one, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""
@@ -236,10 +229,11 @@ ESTIMATORS: dict[str, type[DiffoRRegressor] | type[DiffoRClassifier]] = {
 
 def load(folder: str | Path) -> DiffoRRegressor | DiffoRClassifier:
     """Read whichever estimator a folder holds."""
-    name = load_folder(Path(folder))[0].get("estimator")
+    config, tensors = load_folder(Path(folder))
+    name = config.get("estimator")
     if name not in ESTIMATORS:
         raise CheckpointError(f"{folder} holds an unknown estimator, {name!r}: a newer DiffoR may have written it")
-    return ESTIMATORS[name].load(folder)
+    return ESTIMATORS[name]._restore(Path(folder), config, tensors)
 
 
 def _as_values(y: Any, name: str) -> NDArray[np.float64]:

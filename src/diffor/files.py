@@ -254,7 +254,7 @@ def replacing(path: Path) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask())
         yield temporary
         os.replace(temporary, path)
     except OSError as error:
@@ -263,7 +263,7 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _umask() -> int:
+def umask() -> int:
     """Permissions that the user's new files lack; it can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)

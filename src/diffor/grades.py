@@ -15,6 +15,16 @@ Array = NDArray[Any]
 DECISIONS = ("median", "mode", "qwk")
 
 
+def grade_shares(samples: Array, n_grades: int) -> NDArray[np.float64]:
+    """Probability of each grade: its share of a row's samples. **Shape:** ``(n, m)`` -> ``(n, n_grades)``.
+
+    >>> grade_shares(np.array([[0.0, 2.0, 2.0, 2.0]]), n_grades=3)
+    array([[0.25, 0.  , 0.75]])
+    """
+    counts = [(samples == grade).sum(axis=1) for grade in range(n_grades)]
+    return np.asarray(np.stack(counts, axis=1) / samples.shape[1])
+
+
 def decide_grades(probabilities: Array, decision: str) -> NDArray[np.int64]:
     """Choose a grade for each row: the ``median``, the ``mode``, or the nearest to the mean (``qwk``).
 

@@ -110,10 +110,13 @@ class OrdinalEstimator(BaseEstimator):
             parts = (table, y, weights), (match_columns(as_table(X_val), list(table.columns)), y_val, None)
         else:
             parts = self._split(table, y, weights)
-        self.inputs_ = TabularInputs().fit(parts[0][0])
-        data, valid = (self._rows(*part) if part is not None else None for part in parts)
-        assert data is not None
-        self._train(data, valid, None if parts[1] is None else parts[1][1])
+        training, validation = parts
+        self.inputs_ = TabularInputs().fit(training[0])
+        data = self._rows(*training)
+        if validation is None:
+            self._train(data, None, None)
+        else:
+            self._train(data, self._rows(*validation), validation[1])
         return self
 
     def _split(self, table: pd.DataFrame, y: Array, weights: Array | None) -> Any:
@@ -247,6 +250,11 @@ class OrdinalEstimator(BaseEstimator):
             raise CheckpointError(
                 f"{folder} holds a {config.get('estimator')}, not a {cls.__name__}: use diffor.load(folder)"
             )
+        return cls._restore(Path(folder), config, tensors)
+
+    @classmethod
+    def _restore(cls: type[Self], folder: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Self:
+        """Rebuild an estimator from what its folder holds, or say that the parts do not fit."""
         try:
             return cls._from_config(config, tensors)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:

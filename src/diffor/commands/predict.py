@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from diffor.commands.model_folder import answered_chunks, columns_by_kind, is_cl
 from diffor.commands.usage import UsageError, require_columns
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -102,28 +100,20 @@ def _kept_columns(arguments: argparse.Namespace, names: list[str], outputs: list
 
 def _answers(model: Any, table: pd.DataFrame, arguments: argparse.Namespace) -> Iterator[NDArray[Any]]:
     """The answer's columns, in the order of :func:`_output_names`."""
+    prediction = model.predict_distribution(table, arguments.samples)
     if is_classifier(model):
-        from diffor.grades import decide_grades
+        from diffor.grades import decide_grades, grade_shares
 
-        probabilities = _probabilities(model, table, arguments.samples)
+        probabilities = grade_shares(prediction.samples, len(model.classes_))
         decision = model.decision if arguments.statistic is None else arguments.statistic
         yield model.classes_[decide_grades(probabilities, decision)]
         yield from probabilities.T
         return
-    prediction = model.predict_distribution(table, arguments.samples)
     yield prediction.statistic("median" if arguments.statistic is None else arguments.statistic)
     if arguments.quantiles:
         yield from prediction.quantile(arguments.quantiles).T
     if arguments.coverage is not None:
         yield from prediction.interval(arguments.coverage).T
-
-
-def _probabilities(model: Any, table: pd.DataFrame, n_samples: int | None) -> NDArray[np.float64]:
-    """Probability of each grade. **Shape:** ``(n, K)``."""
-    if n_samples is not None:
-        model.settings_ = replace(model.settings_, n_samples=n_samples)
-    probabilities: NDArray[np.float64] = model.predict_proba(table)
-    return probabilities
 
 
 @contextmanager

@@ -22,9 +22,7 @@ def library_messages(where: str = "") -> Iterator[None]:
 
     try:
         yield
-    except CheckpointError as error:
-        raise UsageError(where + str(error)) from error
-    except FloatingPointError as error:
+    except (CheckpointError, FloatingPointError) as error:
         raise UsageError(where + str(error)) from error
     except (ValueError, TypeError) as error:
         if "however:" not in str(error):  # the mark of messages that are meant for users
