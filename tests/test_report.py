@@ -157,3 +157,33 @@ def test_pages_are_written_whole_with_their_folder(tmp_path):
 def test_others_may_read_the_page(tmp_path):
     write_page(tmp_path / "page.html", "")
     assert stat.S_IMODE((tmp_path / "page.html").stat().st_mode) == 0o644
+
+
+def test_sortable_tables_bring_one_script_that_needs_nothing():
+    table = Table("Scores", ("Model", "MAE"), (("A", "1.0"),), sortable=True)
+    html = html_page("Title", [table, table])
+    page = Page(html)
+    assert len(page.all("script")) == 1
+    assert page.all("script")[0]["attrs"] == {}
+    assert [("data-sortable" in element["attrs"]) for element in page.all("table")] == [True, True]
+    assert not page.all("button")  # the script makes them, so that none is dead without it
+    assert "aria-sort" in page.texts("script")[0]
+    assert "http" not in html
+    assert [element["text"] for element in page.all("th")][:2] == ["Model", "MAE"]
+
+
+def test_only_sortable_tables_can_be_sorted():
+    plain, sortable = (Table("Scores", ("a", "b"), (("1", "2"),), sortable=sorts) for sorts in (False, True))
+    page = Page(html_page("Title", [plain, sortable]))
+    assert [("data-sortable" in element["attrs"]) for element in page.all("table")] == [False, True]
+
+
+def test_tables_of_words_are_marked():
+    page = Page(html_page("Title", [Table("Errors", ("a", "b"), (("1", "2"),), is_text=True)]))
+    assert page.all("table")[0]["attrs"] == {"class": "words"}
+
+
+def test_the_script_cannot_be_closed_from_inside():
+    from diffor.report import SORT_SCRIPT
+
+    assert "</" not in SORT_SCRIPT

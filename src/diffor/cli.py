@@ -1,4 +1,4 @@
-"""The command line: fit, predict and evaluate on CSV and Parquet files.
+"""The command line: fit, predict and evaluate on CSV and Parquet files; compare methods on data sets.
 
 Wrong use ends with code 2 and one line that says the rule, the value and the cure; files are left as they were.
 Only the commands themselves import the heavy packages, so that ``diffor --help`` answers at once.
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import NoReturn, TextIO
 
 import diffor
-from diffor.commands import demo, evaluate, fit, predict
+from diffor.commands import bench, demo, evaluate, fit, predict, report
 from diffor.commands.arguments import list_examples
 from diffor.commands.usage import UsageError, did_you_mean
 from diffor.files import DataError
@@ -76,7 +76,7 @@ def _make_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
     )
     parser.add_argument("--version", action="version", version=f"diffor {diffor.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for command in (fit, predict, evaluate, demo):
+    for command in (fit, predict, evaluate, demo, bench, report):
         command.add(commands)
     return parser, dict(commands.choices)
 

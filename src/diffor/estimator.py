@@ -11,8 +11,16 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diffor.checkpoint import CheckpointError, load_folder
+from diffor.conformal import (
+    Calibration,
+    interval_scores,
+    open_intervals,
+    open_sets,
+    probable_sets,
+    set_scores,
+)
 from diffor.grades import check_decision, decide_grades, find_grades, grade_codes, grade_shares
-from diffor.ordinal_estimator import Array, OrdinalEstimator, UnlistedArgument
+from diffor.ordinal_estimator import BLOCK_ROWS, Array, OrdinalEstimator, UnlistedArgument
 from diffor.target import GradeScale, TargetScale, check_inside
 
 
@@ -100,9 +108,40 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
         """Quantiles at the levels ``q``; they never cross. **Shape:** -> ``(rows, len(q))``."""
         return np.concatenate([part.quantile(q) for part in self._predictions(X)])
 
+    def conformalize(self, X_cal: Any, y_cal: Any) -> DiffoRRegressor:
+        """Learn from rows kept out of training how wide the intervals of :meth:`predict_interval` must be.
+
+        The rows must be exchangeable with those to come and be neither training nor validation rows. Every coverage
+        may be asked for later; fitting again forgets them.
+
+        **Shape:** X_cal ``(n, p)``, y_cal ``(n,)``.
+        """
+        self._check_conformalize(X_cal, y_cal)
+        y = _as_values(y_cal, "y_cal")
+        check_inside(y, self.scale_.bounds or (-np.inf, np.inf), "y_cal")
+        low, high = self.scale_.low, self.scale_.high
+        # Bounds that were found in training rows need not hold for others; no interval reaches those targets.
+        unit = np.where((y < low) | (y > high), np.inf, self.scale_.to_unit(y))
+        blocks = zip(range(0, len(y), BLOCK_ROWS), self._unit_predictions(X_cal), strict=True)
+        scores = [interval_scores(part, unit[first : first + BLOCK_ROWS]) for first, part in blocks]
+        self.conformal_ = Calibration.of(np.concatenate(scores), (min(low, float(y.min())), max(high, float(y.max()))))
+        return self
+
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        """Central interval that holds ``coverage`` of the probability. **Shape:** -> ``(rows, 2)``."""
-        return np.concatenate([part.interval(coverage) for part in self._predictions(X)])
+        """Interval that holds the target with probability ``coverage``, inside the bounds.
+
+        After :meth:`conformalize`, at least the share ``coverage`` of exchangeable rows is covered, on average over
+        rows and calibration sets. Before, it is the central interval of the model's own distribution: no guarantee.
+
+        **Shape:** -> ``(rows, 2)``.
+        """
+        if self.conformal_ is None:
+            return np.concatenate([part.interval(coverage) for part in self._predictions(X)])
+        threshold = self.conformal_.threshold(coverage)
+        unit = np.concatenate([open_intervals(part, threshold) for part in self._unit_predictions(X)])
+        if np.isinf(threshold):
+            return np.tile(self.conformal_.widest, (len(unit), 1))
+        return self.scale_.from_unit(unit)
 
     def predict_proba(self, X: Any, cuts: ArrayLike | None = None) -> Array:
         """Probability of each range between the rising ``cuts``, which may be chosen after training.
@@ -208,6 +247,34 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
     def predict_cumproba(self, X: Any) -> Array:
         """Probability of each grade or a lower one, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""
         return np.asarray(np.minimum(self.predict_proba(X).cumsum(axis=1), 1.0))
+
+    def conformalize(self, X_cal: Any, y_cal: Any) -> DiffoRClassifier:
+        """Learn from rows kept out of training how large the sets of :meth:`predict_set` must be.
+
+        The rows must be exchangeable with those to come and be neither training nor validation rows. Every coverage
+        may be asked for later; fitting again forgets them.
+
+        **Shape:** X_cal ``(n, p)``, y_cal ``(n,)``.
+        """
+        self._check_conformalize(X_cal, y_cal)
+        codes = grade_codes(y_cal, self.classes_, "y_cal")
+        scores = set_scores(self.predict_proba(X_cal))[np.arange(len(codes)), codes]
+        self.conformal_ = Calibration.of(scores, (self.scale_.low, self.scale_.high))
+        return self
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Grades that hold the true one with probability ``coverage``, as a run of ``classes_`` without gaps.
+
+        After :meth:`conformalize`, at least the share ``coverage`` of exchangeable rows is covered, on average over
+        rows and calibration sets. Before, the set holds that much of the model's own probability: no guarantee. A set
+        always holds the most probable grade, which need not be what ``predict`` answers with.
+
+        **Shape:** -> ``(rows, grades)``.
+        """
+        if self.conformal_ is None:
+            return probable_sets(self.predict_proba(X), coverage)
+        threshold = self.conformal_.threshold(coverage)
+        return open_sets(self.predict_proba(X), threshold)
 
     def _value_of_unit(self, unit: Array) -> Array:
         # Increments are parts of grades, so they are not rounded to whole ones.

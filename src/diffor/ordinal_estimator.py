@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 import diffor
 from diffor.checkpoint import CheckpointError, load_folder, save_folder
+from diffor.conformal import Calibration
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularInputs
 from diffor.ensemble import ValidationScore, fit_ensemble, make_ensemble
@@ -65,6 +66,7 @@ class OrdinalEstimator(BaseEstimator):
     inputs_: TabularInputs
     history_: History
     seed_: int
+    conformal_: Calibration | None = None
     preset: str
     validation_fraction: float
     time_limit: float | None
@@ -101,6 +103,7 @@ class OrdinalEstimator(BaseEstimator):
 
     def _fit(self: Self, X: Any, y: Array, sample_weight: Any, X_val: Any, y_val: Array | None) -> Self:
         """Fit on targets in units of ``scale_``, which the caller has set."""
+        self.conformal_ = None  # scores of another model promise nothing
         table = as_table(X)
         check_consistent_length(table, y)
         validate_data(self, X=table if _has_names(table) else table.to_numpy(), skip_check_array=True)
@@ -180,6 +183,10 @@ class OrdinalEstimator(BaseEstimator):
 
     def _predictions(self, X: Any, n_samples: int | None = None) -> Iterator[Prediction]:
         """Predictions of the rows of X in the user's units, a block at a time."""
+        return (part.map(self.scale_.from_unit) for part in self._unit_predictions(X, n_samples))
+
+    def _unit_predictions(self, X: Any, n_samples: int | None = None) -> Iterator[Prediction]:
+        """Predictions of the rows of X in [0, 1], a block at a time."""
         check_is_fitted(self, "model_")
         count = self.settings_.n_samples if n_samples is None else n_samples
         if count < 1:
@@ -187,7 +194,7 @@ class OrdinalEstimator(BaseEstimator):
         for rows in self._blocks(X):
             with limit_threads(self.n_jobs):
                 prediction = predict_in_chunks(self.model_, rows, count)
-            yield prediction.map(self.scale_.from_unit)
+            yield prediction
 
     def predict_distribution(self, X: Any, n_samples: int | None = None) -> Prediction:
         """The whole predictive distribution of each row, as a :class:`~diffor.prediction.Prediction`."""
@@ -216,6 +223,22 @@ class OrdinalEstimator(BaseEstimator):
     def _value_of_unit(self, unit: Array) -> Array:
         return self.scale_.from_unit(unit)
 
+    def _check_conformalize(self, X_cal: Any, y_cal: Any) -> None:
+        """Refuse calibration rows that are none, or do not fit each other, and models without training."""
+        rule = "conformalize needs a trained model, however: this %(name)s is not fitted yet; call fit first"
+        check_is_fitted(self, "model_", msg=rule)
+        n_targets = 0 if y_cal is None else np.size(y_cal)
+        if n_targets == 0:
+            raise ValueError(
+                "conformalize needs at least one row, however: y_cal has 0; pass rows that were kept out of training"
+            )
+        n_rows = len(as_table(X_cal))
+        if n_rows != n_targets:
+            raise ValueError(
+                f"X_cal and y_cal must be equally long, however: {n_rows} rows and {n_targets} targets; "
+                "pass both from one table"
+            )
+
     # --- saving ---
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
@@ -232,6 +255,7 @@ class OrdinalEstimator(BaseEstimator):
             "encoders": self.encoders_,
             "seed": self.seed_,
             "history": asdict(self.history_),
+            "conformal": None if self.conformal_ is None else self.conformal_.to_json(),
             **self._extra_state(),
         }
         save_folder(Path(folder), config, self.model_.state_dict(), overwrite)
@@ -275,6 +299,8 @@ class OrdinalEstimator(BaseEstimator):
             names = [column.name for column in estimator.inputs_.columns]
             estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator._restore_extra(config)
+        if config.get("conformal") is not None:  # folders of older versions have no such entry
+            estimator.conformal_ = Calibration.from_json(config["conformal"])
         estimator.encoders_ = list(config["encoders"])
         estimator.model_ = make_ensemble(estimator.encoders_, estimator.inputs_, estimator.settings_, 0)
         estimator.model_.load_state_dict(tensors)

@@ -1,4 +1,7 @@
-"""Pages: results as one HTML file that needs nothing beside itself, no network and no script."""
+"""Pages: results as one HTML file that needs nothing beside itself and no network.
+
+A page with sortable tables carries one small script; without it, they are tables as they were.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,58 @@ figure { margin: 1.25rem 0; }
 figure svg { display: block; width: 100%; max-width: 36rem; height: auto; margin: 0 auto; }
 figcaption, caption { color: var(--soft); font-size: 0.9rem; text-align: left; padding: 0.4rem 0; }
 .wide { overflow-x: auto; margin: 1.25rem 0; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+table { border-collapse: separate; border-spacing: 0; width: 100%; font-variant-numeric: tabular-nums; }
 caption { caption-side: bottom; }
+caption span { display: block; position: sticky; left: 0; max-width: min(42rem, calc(100vw - 2rem)); }
 th, td { padding: 0.35rem 0.6rem; border-bottom: 1px solid var(--line); text-align: right; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 thead th { border-bottom: 2px solid var(--soft); vertical-align: bottom; }
 tbody th { font-weight: normal; }
+table.words td, table.words thead th { text-align: left; }
+tbody th, td { white-space: nowrap; }
+table.words td { white-space: normal; }
+.wide tbody th, .wide thead th:first-child { position: sticky; left: 0; background: var(--paper); }
+@media (max-width: 32rem) { tbody th { white-space: normal; } }
+thead button { all: unset; cursor: pointer; font-weight: bold; }
+thead button:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
+thead button::after { content: "\\2195"; color: var(--soft); padding-left: 0.3em; font-weight: normal; }
+th[aria-sort="ascending"] button::after { content: "\\2191"; color: inherit; }
+th[aria-sort="descending"] button::after { content: "\\2193"; color: inherit; }
 """
+SORT_SCRIPT = """
+for (const table of document.querySelectorAll("table[data-sortable]")) {
+  const body = table.tBodies[0], original = [...body.rows], headers = [...table.tHead.rows[0].cells];
+  const value = (row, column) => {
+    const text = row.cells[column].textContent.trim(), number = parseFloat(text.replaceAll(",", ""));
+    return Number.isNaN(number) ? text : number;
+  };
+  const compare = (a, b) => {
+    if (typeof a === typeof b) return typeof a === "number" ? a - b : a.localeCompare(b);
+    return typeof a === "number" ? -1 : 1;
+  };
+  headers.forEach((header, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...header.childNodes);
+    header.append(button);
+    button.addEventListener("click", () => {
+      const next = { ascending: "descending", descending: null }[header.getAttribute("aria-sort")];
+      const order = next === undefined ? "ascending" : next;
+      headers.forEach((other) => other.removeAttribute("aria-sort"));
+      let rows = [...original];
+      if (order) {
+        header.setAttribute("aria-sort", order);
+        const sign = order === "ascending" ? 1 : -1;
+        const known = rows.filter((row) => !["", "-"].includes(row.cells[column].textContent.trim()));
+        const unknown = rows.filter((row) => !known.includes(row));
+        rows = [...known.sort((a, b) => sign * compare(value(a, column), value(b, column))), ...unknown];
+      }
+      body.append(...rows);
+    });
+  });
+}
+"""
+"""Turns the headers of sortable tables into buttons: rising, falling, as they were; unknown values stay at the end."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +105,8 @@ class Paragraph:
 class Table:
     """Rows below a header; the first cell of a row names it, and the cells in ``strong`` are set bold.
 
+    The reader can sort a ``sortable`` table by any of its columns.
+
     **Shape:** header ``(c,)``, rows ``(r, c)``, strong: pairs (row, column), counted from 0.
     """
 
@@ -64,6 +114,9 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     strong: frozenset[tuple[int, int]] = frozenset()
+    sortable: bool = False
+    is_text: bool = False
+    """Whether the cells are words, which stand at the left, and not numbers."""
 
     def __post_init__(self) -> None:
         for place, row in enumerate(self.rows):
@@ -99,6 +152,8 @@ def html_page(title: str, sections: Sequence[Section]) -> str:
     """
     body = "\n".join(_section(section, number) for number, section in enumerate(sections))
     name = escape(title)
+    sorts = any(isinstance(section, Table) and section.sortable for section in sections)
+    script = f"<script>{SORT_SCRIPT}</script>\n" if sorts else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -112,7 +167,7 @@ def html_page(title: str, sections: Sequence[Section]) -> str:
 <h1>{name}</h1>
 {body}
 </main>
-</body>
+{script}</body>
 </html>
 """
 
@@ -138,9 +193,11 @@ def _table(table: Table) -> str:
     header = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
     rows = "\n".join(_row(cells, place, table.strong) for place, cells in enumerate(table.rows))
     caption = escape(table.caption)
+    mark = (' class="words"' if table.is_text else "") + (" data-sortable" if table.sortable else "")
     # A wide table scrolls in its own box, which the keyboard can reach.
     return (
-        f'<div class="wide" role="region" aria-label="{caption}" tabindex="0">\n<table>\n<caption>{caption}</caption>\n'
+        f'<div class="wide" role="region" aria-label="{caption}" tabindex="0">\n'
+        f"<table{mark}>\n<caption><span>{caption}</span></caption>\n"
         f"<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>\n</div>"
     )
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from diffor.datasets.cdnow import CDNOW
 from diffor.datasets.open import OPEN
+from diffor.datasets.ordinal import ORDINAL
 from diffor.datasets.samples import Dataset, Samples
+from diffor.datasets.synthetic import SYNTHETIC, generate
 from diffor.datasets.uci import UCI
+from diffor.datasets.vlengagement import VLENGAGEMENT
 
-DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (*OPEN, *UCI)}
+_SHARED = (*UCI, *ORDINAL, CDNOW, VLENGAGEMENT)
+
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (*OPEN, *_SHARED, *SYNTHETIC)}
 """Data sets by name."""
+
+SUITES: dict[str, tuple[str, ...]] = {
+    suite: tuple(dataset.name for dataset in datasets)
+    for suite, datasets in {"open": OPEN, "shared": _SHARED, "synthetic": SYNTHETIC}.items()
+}
+"""Names of data sets by suite: ``open`` comes with packages, ``shared`` needs a root, ``synthetic`` knows the truth."""
 
 
 def load_dataset(name: str, root: str | None = None) -> Samples:
@@ -21,4 +33,4 @@ def load_dataset(name: str, root: str | None = None) -> Samples:
     return DATASETS[name].read(root)
 
 
-__all__ = ["DATASETS", "Dataset", "Samples", "load_dataset"]
+__all__ = ["DATASETS", "SUITES", "Dataset", "Samples", "generate", "load_dataset"]

@@ -37,6 +37,17 @@ class Dataset:
     read: Callable[[str | Path | None], Samples]
     split: Callable[[str | Path | None, int], tuple[Rows, Rows]]
     """``split(root, index) -> (training rows, test rows)``; the index names the split or seeds it."""
+    n_grades: int | None = None
+    """Number of ordered grades, whose codes from 0 are the targets; None where the target is a value."""
+    bounds: tuple[float, float] | None = None
+    """Legal range of the target, where it is known beforehand."""
+    truth: Callable[[pd.DataFrame, int, int], NDArray[np.float64]] | None = None
+    """``truth(x, n_samples, seed) -> (n, n_samples)``: draws from the true conditional distribution, where known."""
+
+    @property
+    def task(self) -> str:
+        """``grades`` or ``value``."""
+        return "value" if self.n_grades is None else "grades"
 
 
 def random_split(n_rows: int, test_share: float, seed: int) -> tuple[Rows, Rows]:
@@ -49,3 +60,16 @@ def random_split(n_rows: int, test_share: float, seed: int) -> tuple[Rows, Rows]
     order = np.random.default_rng(seed).permutation(n_rows)
     n_test = round(test_share * n_rows)
     return np.sort(order[n_test:]), np.sort(order[:n_test])
+
+
+def random_group_split(groups: NDArray[np.int64], test_share: float, seed: int) -> tuple[Rows, Rows]:
+    """Training and test rows, drawn by the seed, with all rows of a group on the same side.
+
+    >>> train, test = random_group_split(np.array([7, 7, 8, 8]), 0.5, seed=0)
+    >>> train.tolist() in ([0, 1], [2, 3]), sorted([*train.tolist(), *test.tolist()])
+    (True, [0, 1, 2, 3])
+    """
+    names, member = np.unique(groups, return_inverse=True)
+    _, test_groups = random_split(len(names), test_share, seed)
+    in_test = np.isin(member, test_groups)
+    return np.flatnonzero(~in_test), np.flatnonzero(in_test)

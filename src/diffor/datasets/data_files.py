@@ -1,0 +1,76 @@
+"""Text tables on disk: found below a folder, read cell by cell, and named with line and cure where they are damaged."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+CURE = "fetch the file again"
+MISSING = ("", "?", "NA")
+"""Cells that stand for a missing value."""
+
+
+def data_file(root: str | Path | None, name: str, relative: str) -> Path:
+    """Path of a data set's file below the root, which must exist."""
+    if root is None:
+        raise ValueError(f"{name} is read from files, however: root=None; pass the folder that holds {relative}")
+    path = Path(root) / relative
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist: pass the folder that holds {relative}")
+    return path
+
+
+def read_cells(path: Path, separator: str | None = ",") -> list[list[str]]:
+    """The cells of each line, all as text; without a separator, cells are parted by blanks.
+
+    Every line must have as many cells as the second: the first may be a header of another width.
+    """
+    text = path.read_text(encoding="utf-8")
+    rows = [line.split() for line in text.splitlines()] if separator is None else list(_comma_rows(text, separator))
+    if len(rows) < 2:
+        raise ValueError(f"{path} must have two lines or more, however: it has {len(rows)}; {CURE}")
+    width = len(rows[1])
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != width:
+            raise ValueError(
+                f"{path} must have {width} cells in each line, however: line {number} has {len(row)}; {CURE}"
+            )
+    return rows
+
+
+def _comma_rows(text: str, separator: str) -> list[list[str]]:
+    # Splitting by newlines only: a line that `str.splitlines` would cut at an exotic separator is one row to csv.
+    return list(csv.reader(text.rstrip("\n").split("\n"), delimiter=separator, skipinitialspace=True))
+
+
+def with_header(path: Path, needed: Sequence[str]) -> pd.DataFrame:
+    """A table of text cells whose first line names the columns, the needed ones among them."""
+    header, *rows = read_cells(path)
+    absent = [column for column in needed if column not in header]
+    if absent or len(header) != len(rows[0]):
+        raise ValueError(
+            f"{path} must begin with a header that names {', '.join(needed[:3])} ... ({len(needed)} columns), "
+            f"however: missing {', '.join(absent) or 'names of some columns'}; {CURE}"
+        )
+    table: pd.DataFrame = pd.DataFrame(rows, columns=header, index=range(2, len(rows) + 2))
+    return table
+
+
+def as_numbers(cells: pd.DataFrame, path: Path, *, may_miss: bool = False) -> pd.DataFrame:
+    """Text cells as floats, missing ones as NaN; the index of the cells counts the lines of the file."""
+    numbers: pd.DataFrame = cells.apply(pd.to_numeric, errors="coerce").astype(float)
+    bad = ~np.isfinite(numbers.to_numpy())
+    if may_miss:
+        bad &= ~cells.apply(lambda column: column.str.strip()).isin(MISSING).to_numpy()
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(
+            f"{path} must hold numbers, however: line {cells.index[row]}, column {cells.columns[column]} "
+            f"is {cells.iloc[row, column]!r}; {CURE}"
+        )
+    numbers.index = pd.RangeIndex(len(numbers))
+    return numbers

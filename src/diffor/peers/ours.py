@@ -1,0 +1,73 @@
+"""DiffoR itself behind the contract of a peer: one entry for each preset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from diffor.peers.problem import Fitted, Peer, Problem
+from diffor.prediction import Prediction
+
+if TYPE_CHECKING:
+    from diffor.estimator import DiffoRClassifier, DiffoRRegressor
+
+
+@dataclass(frozen=True)
+class FittedDiffoR:
+    """A fitted estimator and the number of samples it is asked for."""
+
+    estimator: DiffoRRegressor | DiffoRClassifier
+    n_samples: int
+
+    def predict(self, x: pd.DataFrame) -> Prediction:
+        """Distribution of each row's target."""
+        return self.estimator.predict_distribution(x, self.n_samples)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the fit decided by itself, for the result line."""
+        history = self.estimator.history_
+        return {
+            "encoders": list(self.estimator.encoders_),
+            "steps": history.steps,
+            "best_step": history.best_step,
+            "stopped": history.stopped,
+            "dispersion": round(float(self.estimator.model_.dispersion), 4),
+        }
+
+
+def fit_diffor(problem: Problem, preset: str = "balanced", **settings: Any) -> Fitted:
+    """Fit a preset; ``settings`` are further arguments of the estimator."""
+    from diffor.estimator import DiffoRClassifier, DiffoRRegressor
+
+    shared = {"random_state": problem.seed, "verbose": 0, "n_jobs": problem.n_threads, **settings}
+    estimator: DiffoRRegressor | DiffoRClassifier
+    if problem.n_grades is not None:
+        estimator = DiffoRClassifier(preset, grades=list(range(problem.n_grades)), **shared)
+    else:
+        estimator = DiffoRRegressor(preset, **{"bounds": problem.bounds, **shared})
+    target, target_valid = problem.y, problem.y_valid
+    if problem.n_grades is not None:
+        target, target_valid = target.astype(int), target_valid.astype(int)
+    estimator.fit(problem.x, target, X_val=problem.x_valid, y_val=target_valid)
+    return FittedDiffoR(estimator, problem.n_samples)
+
+
+OURS: tuple[Peer, ...] = tuple(
+    Peer(
+        name=name,
+        description=f"DiffoR with the preset {preset}",
+        tasks=("value", "grades"),
+        fit=partial(fit_diffor, preset=preset),
+        is_ours=True,
+    )
+    for name, preset in (
+        ("diffor", "balanced"),
+        ("diffor-fast", "fast"),
+        ("diffor-accurate", "accurate"),
+        ("diffor-paper", "paper"),
+    )
+)

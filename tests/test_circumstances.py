@@ -1,0 +1,43 @@
+"""What is said about code and machine."""
+
+import subprocess
+
+from diffor import circumstances
+
+
+def git(folder, *words):
+    names = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    return subprocess.run(
+        ["git", *names, *words], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_the_commit_and_its_changes(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    assert circumstances.commit(package) is None
+    git(tmp_path, "init", "-q")
+    assert circumstances.commit(package) is None  # inside a repository, but not of it
+    git(tmp_path, "add", "package")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    name = git(tmp_path, "rev-parse", "--short=12", "HEAD")
+    (tmp_path / "results.jsonl").write_text("beside the code")
+    assert circumstances.commit(package) == name
+    (package / "__init__.py").write_text("x = 1")
+    assert circumstances.commit(package) == f"{name}+changes"
+
+
+def test_versions_of_what_is_installed():
+    found = circumstances.versions([None, "matplotlib", "no-such-package"])
+    assert {"python", "diffor", "numpy", "torch"} <= found.keys()
+    assert "no-such-package" not in found
+
+
+def test_the_machine_has_a_name_and_cores():
+    assert "cores" in circumstances.machine()
+
+
+def test_commands_carry_no_folders_of_this_machine():
+    words = ["bench", "/home/x/run.toml", "--root=/data/here", "--out", "lines/a b.jsonl"]
+    assert circumstances.command_line(words) == "diffor bench run.toml --root=ROOT --out 'lines/a b.jsonl'"

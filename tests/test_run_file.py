@@ -1,0 +1,177 @@
+"""Run files: what they may say, and what is said about those that are wrong."""
+
+import sys
+
+import pytest
+
+from diffor import datasets
+from diffor.peers import PEERS
+from diffor.run_file import RunFileError, as_seeds, plan_from, read_run_file, suite_of, with_methods
+
+EXAMPLE = """
+suites = ["synthetic"]
+seeds = [3, 5]
+root = "data"
+out = "lines.jsonl"
+n_samples = 50
+valid_share = 0.2
+max_train_rows = 1000
+max_test_rows = 500
+timeout_seconds = 60
+
+[datasets]
+names = ["diabetes"]
+
+[datasets.synthetic-bimodal]
+max_train_rows = 100
+
+[methods]
+names = ["lightgbm-quantile"]
+
+[methods.coarse]
+peer = "diffor-fast"
+n_increments = 4
+
+[methods.lightgbm-quantile.search]
+num_leaves = [15, 31]
+
+[tuning]
+trials = 2
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(EXAMPLE)
+    return read_run_file(path)
+
+
+def test_all_that_a_file_may_say(plan):
+    assert plan.seeds == (3, 5)
+    assert (plan.root, plan.out, plan.n_samples, plan.valid_share) == ("data", "lines.jsonl", 50, 0.2)
+    assert (plan.max_train_rows, plan.max_test_rows, plan.timeout_seconds, plan.trials) == (1000, 500, 60, 2)
+    assert plan.dataset_names() == [*datasets.SUITES["synthetic"], "diabetes"]
+    assert [method.name for method in plan.methods] == ["constant", "lightgbm-quantile", "coarse"]
+    coarse = plan.methods[2]
+    assert (coarse.peer, coarse.settings) == ("diffor-fast", {"n_increments": 4})
+
+
+def test_cells_go_seed_by_seed(plan):
+    cells = plan.cells()
+    assert [cell.seed for cell in cells] == sorted(cell.seed for cell in cells)
+    half = len(cells) // 2
+    assert [(c.dataset, c.method) for c in cells[:half]] == [(c.dataset, c.method) for c in cells[half:]]
+
+
+def test_methods_are_skipped_where_they_cannot_do_the_task(plan):
+    on_grades = {cell.method for cell in plan.cells() if cell.dataset == "synthetic-grades"}
+    assert on_grades == {"constant", "coarse"}
+
+
+def test_limits_of_a_data_set_go_first(plan):
+    limits = {cell.dataset: (cell.max_train_rows, cell.max_test_rows) for cell in plan.cells()}
+    assert limits["synthetic-bimodal"] == (100, 500)
+    assert limits["diabetes"] == (1000, 500)
+
+
+def test_only_methods_with_a_search_are_tuned(plan):
+    tuned = {cell.method: (cell.trials, dict(cell.search)) for cell in plan.cells()}
+    assert tuned["lightgbm-quantile"] == (2, {"num_leaves": [15, 31]})
+    assert tuned["coarse"] == tuned["constant"] == (None, {})
+
+
+def test_a_search_without_trials_is_not_run():
+    content = {"datasets": ["diabetes"], "methods": {"diffor": {"search": {"width": [1, 2]}}}}
+    assert [cell.trials for cell in plan_from(content).cells()] == [None, None]
+
+
+def test_the_constant_is_always_there_once():
+    for methods in ([], ["constant"], ["diffor"], ["diffor", "constant", "diffor"]):
+        names = [method.name for method in plan_from({"datasets": ["diabetes"], "methods": methods}).methods]
+        assert names.count("constant") == 1
+        assert len(names) == len(set(names))
+
+
+def test_all_means_every_peer():
+    plan = plan_from({"datasets": ["diabetes"], "methods": {"names": "all", "diffor": {"width": 8}}})
+    assert {method.name for method in plan.methods} == set(PEERS)
+    assert {method.name: method.settings for method in plan.methods}["diffor"] == {"width": 8}
+
+
+def test_other_methods_keep_the_settings_of_the_file(plan):
+    other = with_methods(plan, ["coarse", "diffor"])
+    assert [method.name for method in other.methods] == ["constant", "coarse", "diffor"]
+    assert other.methods[1].settings == {"n_increments": 4}
+
+
+def test_suites_of_data_sets():
+    assert suite_of("diabetes") == "open"
+    assert suite_of("no such set") is None
+
+
+WRONG = [
+    ({"dataset": ["diabetes"]}, "however: 'dataset' \\(did you mean 'datasets'\\?\\)"),
+    ({"datasets": ["diabetis"]}, "data set must be one of .* however: 'diabetis' \\(did you mean 'diabetes'\\?\\)"),
+    ({"suites": ["opem"]}, "suite must be one of .* however: 'opem' \\(did you mean 'open'\\?\\)"),
+    ({"methods": ["difor"]}, "method must be one of .* however: 'difor' \\(did you mean 'diffor'\\?\\)"),
+    ({"methods": ["no.module:X"]}, "must be importable, however: No module named 'no'"),
+    ({"methods": ["json:dumps"]}, "must be a Peer, however: it is a function"),
+    ({"methods": {"mine": {"peer": "difor"}}}, "however: 'difor'"),
+    ({"methods": {"diffor": 3}}, "\\[methods.diffor\\] of .* must be a table, however: 3"),
+    ({"methods": {"diffor": {"search": {"width": 3}}}}, "must list values .* however: width=3"),
+    ({"methods": [3]}, "must be a list of names, however: \\[3\\]"),
+    ({"datasets": {"diabetes": {"max_rows": 3}}}, "however: 'max_rows'"),
+    ({"datasets": {"names": "diabetes", "diabetes": {"max_test_rows": 0}}}, "however: .*max_test_rows=0"),
+    ({"seeds": 0}, "seeds must be .* however: 0"),
+    ({"seeds": [0, -1]}, "seeds must be .* however: \\[0, -1\\]"),
+    ({"n_samples": 1.5}, "n_samples must be a whole number from 1 on, however: n_samples=1.5"),
+    ({"max_train_rows": 0}, "however: max_train_rows=0"),
+    ({"valid_share": 1}, "valid_share must lie between 0 and 1.* however: 1"),
+    ({"timeout_seconds": "long"}, "timeout_seconds must be a positive number, however: 'long'"),
+    ({"root": 3}, "root must be a path in quotes, however: root=3"),
+    ({"tuning": {"trails": 3}}, "however: 'trails' \\(did you mean 'trials'\\?\\)"),
+    ({"tuning": {"trials": 0}}, "however: trials=0"),
+    ({"tuning": 3}, "must be a table, however: 3"),
+    ({"datasets": []}, "must have data sets, however: neither suites nor datasets"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), WRONG)
+def test_what_is_wrong_is_named(content, message):
+    with pytest.raises(RunFileError, match=message) as caught:
+        plan_from({"datasets": ["diabetes"], **content})
+    assert "\n" not in str(caught.value)
+
+
+def test_seeds_are_a_number_or_a_list():
+    assert as_seeds(3) == (0, 1, 2)
+    assert as_seeds([7, 7, 1]) == (7, 1)
+    with pytest.raises(RunFileError, match="however: True"):
+        as_seeds(True)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(RunFileError, match=r"must be readable, however: .*No such file"):
+        read_run_file(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("seeds = = 3")
+    with pytest.raises(RunFileError, match=r"must be TOML, however: .*line 1"):
+        read_run_file(tmp_path / "bad.toml")
+
+
+def test_python_3_10_is_told_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "run.toml").write_text('datasets = ["diabetes"]')
+    monkeypatch.setattr(sys, "version_info", (3, 10))
+    monkeypatch.setitem(sys.modules, "tomli", None)
+    with pytest.raises(RunFileError, match="pip install tomli"):
+        read_run_file(tmp_path / "run.toml")
+
+
+@pytest.mark.parametrize("name", ["development", "quick"])
+def test_the_run_files_of_the_project_are_right(name, pytestconfig):
+    plan = read_run_file(pytestconfig.rootpath / "benchmarks" / "runs" / f"{name}.toml")
+    methods = {cell.method for cell in plan.cells()}
+    assert {"constant", "lightgbm-quantile", "diffor-fast"} <= methods
+    if name == "development":
+        assert methods == set(PEERS)
+        assert len(plan.seeds) == 5
