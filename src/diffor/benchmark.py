@@ -39,6 +39,8 @@ KEY = ("dataset", "method", "seed", "settings", "n_samples", "valid_share", "max
 """What must agree for a line to stand for a cell, beside what was searched for."""
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "LOKY_MAX_CPU_COUNT",
               "POLARS_MAX_THREADS", "VECLIB_MAXIMUM_THREADS")  # fmt: skip
+QUIET_TRACKER = "ignore:resource_tracker:UserWarning"
+"""A cell that is killed cannot give back its semaphores; Python does so at the end and need not speak of it."""
 LOG_TAIL = 1500
 SECONDS_TO_DIE = 5.0
 
@@ -138,7 +140,7 @@ def run_grid(
     An interrupt, or an error in ``on_finish``, ends the cells at work before it goes on its way.
     """
     waiting, running = list(cells)[::-1], list[Running]()
-    with tempfile.TemporaryDirectory(prefix="diffor-bench-") as folder, _one_thread():
+    with tempfile.TemporaryDirectory(prefix="diffor-bench-") as folder, _for_cells():
         context: Any = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])  # so that it is read once, whatever becomes of the file
         try:
@@ -156,10 +158,12 @@ def run_grid(
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Processes that start inside read these variables before they import anything."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+def _for_cells() -> Iterator[None]:
+    """What processes that start inside read from their environment before they import anything."""
+    warnings = [os.environ.get("PYTHONWARNINGS", ""), QUIET_TRACKER]
+    wanted = {**dict.fromkeys(ONE_THREAD, "1"), "PYTHONWARNINGS": ",".join(filter(None, warnings))}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
