@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,24 +14,32 @@ from diffor.encoders import TabularInputs, make_tabular_encoder
 from diffor.method import OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.prediction import Prediction
-from diffor.presets import Settings, count_members
+from diffor.presets import SMALL_TABLE, Settings, count_members
 from diffor.target import GradeScale, TargetScale
 from diffor.train import History, Rows, TrainConfig, predict_in_chunks, train
 
-MAX_VALID_ROWS = 2048
+MAX_VALID_ROWS = 1024
 """Rows that an evaluation during training reads at most: more cost time and hardly change which step is best."""
 MIN_CALIBRATION_ROWS = 20
 FINE_SAMPLES = 65_536
 """Samples that choices after training may draw of all validation rows together: a few seconds on one core."""
-ENCODER_CANDIDATES = ("periodic", "plain")
-"""What the members of ``encoder="auto"`` have in turn; validation rows decide which of them stay."""
+WORTH_COVERAGE = 1.01
+"""Intervals that hold their share are worth this much of the best validation score."""
+GUIDED = "+guide"
+"""What is added to the name of an encoder that reads the guide's answer."""
+FEW_KINDS: tuple[str, ...] = ("periodic+guide", "piecewise+guide")
+MANY_KINDS: tuple[str, ...] = ("piecewise+guide", "periodic", "periodic+guide", "piecewise")
+"""What the members of ``encoder="auto"`` are in turn. Where rows are few, members of many kinds are wrong in different
+ways; where rows abound, the guide helps all."""
+CLEARLY_BETTER = 0.98
+"""Some of the members replace all of them where their score is at most this share of that of all."""
 
 
 class ValidationScore:
     """Mean CRPS on validation rows, in the user's units: what early stopping and calibration minimise."""
 
     def __init__(
-        self, rows: Rows, y: NDArray[np.floating], scale: TargetScale | GradeScale, n_samples: int = 32
+        self, rows: Rows, y: NDArray[np.floating], scale: TargetScale | GradeScale, n_samples: int = 16
     ) -> None:
         # Tables are often sorted, so a part of them is drawn, not cut off.
         chosen = np.sort(np.random.default_rng(0).permutation(len(rows))[:MAX_VALID_ROWS])
@@ -56,6 +65,11 @@ class ValidationScore:
         """Score of predictions in [0, 1] of the validation rows."""
         return float(np.average(prediction.map(self.scale.from_unit).crps(self.y), weights=self.weights))
 
+    def covered(self, prediction: Prediction) -> float:
+        """Share of validation rows inside their 90 % intervals, of predictions in [0, 1]."""
+        low, high = self.scale.from_unit(prediction.interval(0.9)).T
+        return float(np.average((low <= self.y) & (self.y <= high), weights=self.weights))
+
     def __call__(self, model: OrdinalEnsemble) -> float:
         """Score of a model."""
         return self.of(self.predict(model))
@@ -66,9 +80,14 @@ def make_ensemble(encoders: list[str], inputs: TabularInputs, settings: Settings
     members = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        for name in encoders:
+        for kind in encoders:
             encoder = make_tabular_encoder(
-                name, inputs, settings.encoder_width, settings.encoder_layers, settings.encoder_dropout
+                kind.removesuffix(GUIDED),
+                inputs,
+                settings.encoder_width,
+                settings.encoder_layers,
+                settings.encoder_dropout,
+                is_guided=kind.endswith(GUIDED),
             )
             members.append(OrdinalModel(encoder, METHODS["diffor"](encoder.out_features, **settings.for_method())))
     return OrdinalEnsemble(members)
@@ -83,7 +102,8 @@ def fit_ensemble(
     fingerprint: str = "",
 ) -> tuple[OrdinalEnsemble, list[str], History]:
     """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
-    encoders = choose_encoders(settings.encoder, count_members(settings, len(data)))
+    has_guide = len(data.inputs) > 2
+    encoders = choose_encoders(settings.encoder, count_members(settings, len(data)), len(data), has_guide)
     ensemble = make_ensemble(encoders, inputs, settings, config.seed).to(data.y.device)
     for member in ensemble.members:
         member.method.prepare(data.y)  # type: ignore[union-attr, operator]
@@ -97,31 +117,41 @@ def fit_ensemble(
     return ensemble, encoders, history
 
 
-def choose_encoders(name: str, count: int) -> list[str]:
-    """The encoder of each member.
+def choose_encoders(name: str, count: int, n_rows: int, has_guide: bool) -> list[str]:
+    """The kind of each member's encoder.
 
-    >>> choose_encoders("auto", 3)
-    ['periodic', 'plain', 'periodic']
+    >>> choose_encoders("auto", 2, n_rows=1000, has_guide=True), choose_encoders("auto", 2, 1000, has_guide=False)
+    (['piecewise+guide', 'periodic'], ['piecewise', 'periodic'])
     """
     if name != "auto":
-        return [name] * count
-    return [ENCODER_CANDIDATES[place % len(ENCODER_CANDIDATES)] for place in range(count)]
+        return [name + GUIDED * has_guide] * count
+    kinds = MANY_KINDS if n_rows < SMALL_TABLE else FEW_KINDS
+    if not has_guide:
+        kinds = tuple(dict.fromkeys(kind.removesuffix(GUIDED) for kind in kinds))
+    return [kinds[place % len(kinds)] for place in range(count)]
 
 
 def keep_better(ensemble: OrdinalEnsemble, encoders: list[str], score: ValidationScore) -> list[str]:
-    """Keep all members, or only those with one kind of encoder, whichever scores best; names what is kept."""
-    kinds = sorted(set(encoders))
-    if len(kinds) == 1:
+    """Keep all members, or only those with, or without, a trait where that is clearly better; names what is kept."""
+    places = range(len(encoders))
+    choices = [list(places)]
+    for trait in (GUIDED, "periodic"):
+        groups = [[place for place in places if (trait in encoders[place]) == wanted] for wanted in (True, False)]
+        choices += groups if all(groups) else []
+    if len(choices) == 1:
         return encoders
-    everyone, places = list(ensemble.members), range(len(encoders))
-    choices = [list(places), *([place for place in places if encoders[place] == kind] for kind in kinds)]
-    scores = []
-    for chosen in choices:
-        ensemble.members = nn.ModuleList(everyone[place] for place in chosen)
-        scores.append(score(ensemble))
-    best = choices[int(np.argmin(scores))]
+    everyone = list(ensemble.members)
+    answers = [score.predict(OrdinalEnsemble([cast(OrdinalModel, member)])).samples for member in everyone]
+    scores = [score.of(joined([answers[place] for place in chosen], score.n_samples)) for chosen in choices]
+    best = choices[int(np.argmin([scores[0] * CLEARLY_BETTER, *scores[1:]]))]
     ensemble.members = nn.ModuleList(everyone[place] for place in best)
     return [encoders[place] for place in best]
+
+
+def joined(answers: list[NDArray[Any]], n_samples: int) -> Prediction:
+    """What members that draw their shares of the samples would answer together. **Shape:** each ``(n, n_samples)``."""
+    share = max(n_samples // len(answers), 1)
+    return Prediction(np.concatenate([samples[:, :share] for samples in answers], axis=1))
 
 
 @torch.inference_mode()
@@ -133,6 +163,19 @@ def calibrate_methods(ensemble: OrdinalEnsemble, score: ValidationScore) -> None
 
 
 def fit_dispersion(prediction: Prediction, score: ValidationScore) -> float:
-    """The factor by which samples must move away from their median for the best validation score."""
-    factors = np.r_[1.0, np.geomspace(0.75, 3.0, 25)]
-    return float(factors[np.argmin([score.of(prediction.widen(factor, 0.0, 1.0)) for factor in factors])])
+    """The factor by which samples must move away from their median for the best validation score.
+
+    It is then raised until 90 % intervals hold their share of the validation rows, as long as the score hardly suffers:
+    the score is flat around its minimum, and training stopped where it was best on these very rows.
+    """
+    factors = np.sort(np.r_[1.0, np.geomspace(0.75, 3.0, 40)])
+    spread = [prediction.widen(factor, 0.0, 1.0) for factor in factors]
+    scores = np.array([score.of(one) for one in spread])
+    best = int(np.argmin(scores))
+    wanted = min(np.ceil(0.9 * (len(prediction) + 1)) / len(prediction), 1.0)
+    for place in range(best, len(factors)):
+        if scores[place] > WORTH_COVERAGE * scores[best]:
+            return float(factors[max(place - 1, best)])
+        if score.covered(spread[place]) >= wanted:
+            return float(factors[place])
+    return float(factors[-1])

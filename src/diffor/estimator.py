@@ -29,8 +29,9 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
 
     Parameters left at None come from the preset (``fast``, ``balanced``, ``accurate`` or ``paper``); after ``fit``,
     ``settings_`` holds what was used. ``bounds`` are the legal range of the target (found in the data if None) and
-    ``transform`` spreads it over [0, 1]: ``uniform``, ``quantile`` or ``log``. ``n_jobs`` is the number of CPU threads:
-    one if None, all if -1, which pays for large tables on an idle machine.
+    ``transform`` spreads it over [0, 1]: ``uniform``, ``quantile``, ``log``, or ``auto`` (``log`` for heavy right
+    tails). ``guide`` lets boosted trees advise the networks. ``n_jobs`` is the number of CPU threads: one if None, all
+    if -1, which pays for large tables on an idle machine.
 
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 200)[:, None]
@@ -49,6 +50,7 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
         preset: str = "balanced",
         *,
         encoder: str = "auto",
+        guide: bool | None = None,
         n_increments: int | None = None,
         process: str | None = None,
         denoiser: str | None = None,
@@ -76,6 +78,7 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
         increment_weight: float | None = None,
         increment_loss: str | None = None,
         objective: str | None = None,
+        n_draws: int | None = None,
         decoding: str | None = None,
         eta: float | None = None,
         weight_decay: float | None = None,
@@ -182,6 +185,7 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
         preset: str = "balanced",
         *,
         encoder: str = "auto",
+        guide: bool | None = None,
         n_increments: int | None = None,
         process: str | None = None,
         denoiser: str | None = None,
@@ -209,6 +213,7 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
         increment_weight: float | None = None,
         increment_loss: str | None = None,
         objective: str | None = None,
+        n_draws: int | None = None,
         decoding: str | None = None,
         eta: float | None = None,
         weight_decay: float | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -22,9 +22,10 @@ import diffor
 from diffor.checkpoint import CheckpointError, load_folder, save_folder
 from diffor.conformal import Calibration
 from diffor.diffusion import IncrementDiffusion
-from diffor.encoders import TabularInputs
+from diffor.encoders import Guide, TabularInputs
+from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
 from diffor.ensemble import ValidationScore, fit_ensemble, make_ensemble
-from diffor.method import OrdinalEnsemble, OrdinalModel
+from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
 from diffor.prediction import Prediction
 from diffor.presets import Settings, resolve_settings
 from diffor.row_noise import row_keys
@@ -64,6 +65,7 @@ class OrdinalEstimator(BaseEstimator):
     model_: OrdinalEnsemble
     encoders_: list[str]
     inputs_: TabularInputs
+    guide_: Guide | None = None
     history_: History
     seed_: int
     conformal_: Calibration | None = None
@@ -115,7 +117,8 @@ class OrdinalEstimator(BaseEstimator):
             parts = self._split(table, y, weights)
         training, validation = parts
         self.inputs_ = TabularInputs().fit(training[0])
-        data = self._rows(*training)
+        self.guide_ = None
+        data = self._guided(self._rows(*training))
         if validation is None:
             self._train(data, None, None)
         else:
@@ -134,10 +137,27 @@ class OrdinalEstimator(BaseEstimator):
         )
 
     def _rows(self, table: pd.DataFrame, y: Array, weights: Array | None) -> Rows:
-        inputs = self.inputs_.transform(table)
+        inputs, keys = self._inputs(table)
         unit = torch.from_numpy(self.scale_.to_unit(y).astype(np.float32))
         weight = None if weights is None else torch.from_numpy(weights.astype(np.float32))
-        return Rows(inputs, unit, weight, row_keys(inputs, self.seed_))
+        return Rows(inputs, unit, weight, keys)
+
+    def _guided(self, data: Rows) -> Rows:
+        """The training rows with what a guide that has not seen them says about each, if one is wanted."""
+        if not self.settings_.guide or len(data) < MIN_GUIDE_ROWS:
+            return data
+        with limit_threads(self.n_jobs):
+            self.guide_, seen = Guide.fit(data.inputs, data.y, data.weights, self.seed_)
+        return replace(data, inputs=(*data.inputs, seen))
+
+    def _inputs(self, table: pd.DataFrame, first_row: int = 0) -> tuple[Inputs, torch.Tensor]:
+        """Tensors of rows that were not trained on, with the guide's answer if there is one, and the rows' keys."""
+        inputs = self.inputs_.transform(table, first_row)
+        keys = row_keys(inputs, self.seed_)
+        if self.guide_ is not None:
+            with limit_threads(self.n_jobs):
+                inputs = (*inputs, self.guide_.transform(inputs))
+        return inputs, keys
 
     def _device(self) -> torch.device:
         if self.device == "auto":
@@ -176,9 +196,9 @@ class OrdinalEstimator(BaseEstimator):
         device = self._device()
         with tqdm(total=len(table), desc="predict", unit="row", delay=2, disable=None if self.verbose else True) as bar:
             for first in range(0, len(table), BLOCK_ROWS):
-                inputs = self.inputs_.transform(table.iloc[first : first + BLOCK_ROWS], first)
-                n = len(inputs[0])
-                yield Rows(inputs, torch.zeros(n), None, row_keys(inputs, self.seed_)).to(device)
+                inputs, keys = self._inputs(table.iloc[first : first + BLOCK_ROWS], first)
+                n = len(keys)
+                yield Rows(inputs, torch.zeros(n), None, keys).to(device)
                 bar.update(n)
 
     def _predictions(self, X: Any, n_samples: int | None = None) -> Iterator[Prediction]:
@@ -258,7 +278,8 @@ class OrdinalEstimator(BaseEstimator):
             "conformal": None if self.conformal_ is None else self.conformal_.to_json(),
             **self._extra_state(),
         }
-        save_folder(Path(folder), config, self.model_.state_dict(), overwrite)
+        guide = {} if self.guide_ is None else self.guide_.to_tensors()
+        save_folder(Path(folder), config, self.model_.state_dict() | guide, overwrite)
 
     def _extra_state(self) -> dict[str, Any]:
         return {}
@@ -302,8 +323,10 @@ class OrdinalEstimator(BaseEstimator):
         if config.get("conformal") is not None:  # folders of older versions have no such entry
             estimator.conformal_ = Calibration.from_json(config["conformal"])
         estimator.encoders_ = list(config["encoders"])
+        of_guide = {name: tensor for name, tensor in tensors.items() if name.startswith("guide.")}
+        estimator.guide_ = Guide.from_tensors(of_guide) if of_guide else None
         estimator.model_ = make_ensemble(estimator.encoders_, estimator.inputs_, estimator.settings_, 0)
-        estimator.model_.load_state_dict(tensors)
+        estimator.model_.load_state_dict({name: tensor for name, tensor in tensors.items() if name not in of_guide})
         estimator.model_.to(estimator._device()).eval()
         return estimator
 

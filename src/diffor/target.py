@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
-TRANSFORMS = ("uniform", "quantile", "log")
+TRANSFORMS = ("auto", "uniform", "quantile", "log")
+CROWDED = 1 / 8
+"""Where the median lies in this lowest part of the range, equal steps would leave most of the code unused."""
 MAX_KNOTS = 1000
 
 
@@ -17,7 +19,8 @@ class TargetScale:
 
     - ``uniform`` (the paper): equal steps stay equal;
     - ``quantile``: equal steps hold equally many training rows, a straight line between up to 1000 quantiles;
-    - ``log``: ratios above the lower bound become steps, for heavy right tails.
+    - ``log``: ratios above the lower bound become steps, for heavy right tails;
+    - ``auto``: ``log`` where half of the training targets crowd in the lowest eighth of the range, else ``uniform``.
 
     Bounds are the smallest and largest training target unless given.
 
@@ -42,6 +45,8 @@ class TargetScale:
         y = np.asarray(y, dtype=np.float64)
         low, high = self.bounds if self.bounds is not None else (float(y.min()), float(y.max()))
         check_inside(y, (low, high))
+        if self.transform == "auto":
+            self.transform = "log" if np.median(y) - low < CROWDED * (high - low) else "uniform"
         if self.transform == "quantile":
             self.values, self.units = _quantile_knots(y, low, high)
         else:

@@ -161,7 +161,7 @@ class _Run:
     def step(self) -> None:
         """One update from one batch."""
         step = self.history.steps
-        torch.manual_seed(step_seed(self.config.seed, step))
+        self.seed(step)
         rows = self.data.take(self.batch_index(step))
         self.model.train()
         terms = self.model(rows.inputs, rows.y, rows.weights)
@@ -180,6 +180,14 @@ class _Run:
         self.average.lerp_(self.optimizer.values, 1 - memory)
         self.losses.append({name: float(term.detach()) for name, term in terms.items()})
         self.history.steps += 1
+
+    def seed(self, step: int) -> None:
+        """Make all that is random in a step depend on its number."""
+        if self.data.y.device.type == "cpu":
+            # Without a GPU, torch.manual_seed notes for each one to come where it was called: a millisecond a step.
+            torch.default_generator.manual_seed(step_seed(self.config.seed, step))
+        else:
+            torch.manual_seed(step_seed(self.config.seed, step))
 
     def batch_index(self, step: int) -> Tensor:
         """Rows of a step: epochs are shuffled one after another and cut into equal batches. **Shape:** ``(b,)``."""

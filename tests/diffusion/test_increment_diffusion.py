@@ -41,57 +41,47 @@ def test_stretch_maps_increments_onto_plus_minus_one_and_back():
 # The objective, by hand.
 
 
-def by_hand(method: IncrementDiffusion, features, y, seed):
-    """Algorithm 1 with loops: S times the two terms, for each row, from the draws that ``loss`` makes."""
+def by_hand(method: IncrementDiffusion, features, y, weights, seed):
+    """Algorithm 1 with loops: S times the two terms, weighted means over rows, from the draws that ``loss`` makes."""
     S, process = method.n_increments, method.process
     increments = split_increments(y, S)
     clean = 2 * S * increments - 1
     torch.manual_seed(seed)
-    noise = torch.randn_like(clean)
-    head = torch.randint(S, (len(y),))
-    is_aligned = torch.rand(len(y)) < method.aligned_share
-    uniform = torch.randint(1, process.n_times + 1, (len(y),))
-    diffusion, increment = [], []
-    for i in range(len(y)):
-        t = method.aligned_times[int(head[i])] if is_aligned[i] else int(uniform[i])
-        noisy = process.signals[t] * clean[i] + process.spreads[t] * noise[i]
-        predicted = method.denoiser(noisy[None], features[i : i + 1], torch.tensor([t]))[0]
-        diffusion.append((noise[i] - predicted).square().sum())
-        errors = []
-        for k, t_k in enumerate(method.aligned_times):
-            signal, spread = process.signals[t_k], process.spreads[t_k]
-            noisy = signal * clean[i] + spread * noise[i]  # the same noise
-            predicted = method.denoiser(noisy[None], features[i : i + 1], torch.tensor([t_k]))[0]
-            estimate = (noisy - spread * predicted) / signal
-            decoded = method.heads(estimate.expand(S, S))[k]
-            errors.append((increments[i, k] - decoded) ** 2)
-        one = errors[int(head[i])] * S / method.aligned_share if is_aligned[i] else torch.tensor(0.0)
-        increment.append(sum(errors) if method.objective == "full" else one)
-    return torch.stack(diffusion), torch.stack(increment)
+    t, aligned = method.draw_times(len(y), y.device)
+    noise = torch.randn(*t.shape, S)
+
+    def denoise(i, time, own_noise):
+        noisy = process.signals[time] * clean[i] + process.spreads[time] * own_noise
+        predicted = method.denoiser(noisy[None], features[i : i + 1], torch.tensor([time]))[0]
+        return predicted, (noisy - process.spreads[time] * predicted) / process.signals[time]
+
+    def head_error(i, k, own_noise):
+        _, estimate = denoise(i, method.aligned_times[k], own_noise)
+        return (increments[i, k] - method.heads(estimate.expand(S, S))[k]) ** 2
+
+    pairs = [(j, i) for j in range(t.shape[0]) for i in range(len(y))]
+    diffusion = [weights[i] * (noise[j, i] - denoise(i, int(t[j, i]), noise[j, i])[0]).square().sum() for j, i in pairs]
+    if method.objective == "full":
+        errors = [weights[i] * sum(head_error(i, k, noise[0, i]) for k in range(S)) for i in range(len(y))]
+    else:
+        chosen = [(*pairs[int(draw)], place % S) for place, draw in enumerate(aligned)]
+        errors = [weights[i] * S * head_error(i, k, noise[j, i]) for j, i, k in chosen]
+    return torch.stack(diffusion).mean(), torch.stack(errors).mean()
 
 
+@pytest.mark.parametrize("n_draws", [1, 3])
+@pytest.mark.parametrize("weights", [torch.ones(12), torch.linspace(0, 2, 12)], ids=["unweighted", "weighted"])
 @pytest.mark.parametrize("objective", ["full", "one_call"])
 @pytest.mark.parametrize("denoiser", ["mlp", "transformer"])
-def test_terms_equal_algorithm_one_by_hand(objective, denoiser):
-    method = small(parameterization="noise", schedule="linear", objective=objective, denoiser=denoiser)
+def test_terms_equal_algorithm_one_by_hand(objective, denoiser, weights, n_draws):
+    settings = {"parameterization": "noise", "schedule": "linear", "objective": objective, "denoiser": denoiser}
+    method = small(n_draws=n_draws, **settings)
     features, y, _ = rows(12)
-    diffusion, increment = by_hand(method, features, y, seed=5)
-    torch.manual_seed(5)
-    terms = method.loss(features, y)
-    torch.testing.assert_close(3 * terms["denoise"], diffusion.mean(), rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(3 * terms["increment"], 10 * increment.mean(), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("objective", ["full", "one_call"])
-def test_weighted_terms_by_hand(objective):
-    method = small(parameterization="noise", schedule="linear", objective=objective)
-    features, y, _ = rows(12)
-    weights = torch.linspace(0, 2, 12)
-    diffusion, increment = by_hand(method, features, y, seed=5)
+    diffusion, increment = by_hand(method, features, y, weights, seed=5)
     torch.manual_seed(5)
     terms = method.loss(features, y, weights)
-    torch.testing.assert_close(3 * terms["denoise"], (weights * diffusion).mean(), rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(3 * terms["increment"], 10 * (weights * increment).mean(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(3 * terms["denoise"], diffusion, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(3 * terms["increment"], 10 * increment, rtol=1e-4, atol=1e-6)
 
 
 def test_increment_weight_scales_its_term_alone():
@@ -191,20 +181,43 @@ def test_every_parameter_learns():
 def test_drawn_times_follow_the_mixture(spacing, share):
     method, n = small(spacing=spacing, aligned_share=share), 200_000
     torch.manual_seed(0)
-    t, head, is_aligned = method.draw_times(n, torch.device("cpu"))
+    t, aligned = method.draw_times(n, torch.device("cpu"))
+    t = t.flatten()
     expected = np.full(21, (1 - share) / 20)
     expected[0] = 0
     for t_k in method.aligned_times:
         expected[t_k] += share / 3
     frequencies = np.bincount(t.numpy(), minlength=21) / n
-    assert (abs(frequencies - expected) <= 5 * np.sqrt(expected / n)).all()
-    assert torch.equal(t[is_aligned], torch.tensor(method.aligned_times)[head[is_aligned]])
+    assert (abs(frequencies - expected) <= 1e-4).all()  # stratified: far closer than independent draws
+    heads = torch.arange(len(aligned)) % 3
+    assert torch.equal(t[aligned], torch.tensor(method.aligned_times)[heads])
+    assert abs(len(aligned) - share * n) <= 3
+    assert len(set(aligned.tolist())) == len(aligned)
 
 
 def test_times_can_be_drawn_uniformly_for_the_full_objective():
-    t, _, is_aligned = small(objective="full", aligned_share=0.0).draw_times(1000, torch.device("cpu"))
-    assert not is_aligned.any()
-    assert set(t.tolist()) == set(range(1, 21))
+    t, aligned = small(objective="full", aligned_share=0.0).draw_times(1000, torch.device("cpu"))
+    assert len(aligned) == 0
+    assert np.bincount(t.flatten().numpy()).tolist() == [0] + [50] * 20  # stratified: exactly even
+
+
+@pytest.mark.parametrize(("n", "n_draws"), [(1, 1), (5, 1), (5, 4)])
+def test_every_head_has_a_draw_however_small_the_batch(n, n_draws):
+    t, aligned = small(n_draws=n_draws).draw_times(n, torch.device("cpu"))
+    assert t.shape[0] >= n_draws
+    assert len(aligned) >= 3
+    assert len(aligned) % 3 == 0
+
+
+def test_more_draws_of_the_same_rows_steady_the_loss():
+    features, y, _ = rows(50)
+
+    def spread(n_draws):
+        method = small(n_draws=n_draws).eval()
+        torch.manual_seed(0)
+        return torch.stack([method.loss(features, y)["denoise"].detach() for _ in range(60)]).std()
+
+    assert spread(16) < 0.5 * spread(1)  # a quarter, were the draws independent
 
 
 # The chain.
@@ -466,6 +479,7 @@ def test_training_finds_a_noisy_target(changes):
     ("changes", "message"),
     [
         ({"decoding": "last"}, "decoding must be one of chain, heads, fusion, however: decoding='last'"),
+        ({"n_draws": 0}, "n_draws must be at least 1, however: n_draws=0"),
         ({"objective": "half"}, "objective must be one of one_call, full, however: objective='half'"),
         (
             {"increment_loss": "l1"},

@@ -530,11 +530,18 @@ def test_an_encoder_by_name(name, kind):
 
 
 def test_an_unknown_encoder_is_refused():
-    with refused(ValueError, "encoder must be one of auto, plain, periodic, however: encoder='tree'"):
+    with refused(ValueError, "encoder must be one of auto, plain, periodic, piecewise, however: encoder='tree'"):
         make_tabular_encoder("tree", fitted(mixed_table()), width=8, n_layers=1, dropout=0.0)
 
 
 def test_numeric_column_reports_what_it_learnt():
     learnt = NumericColumn.fit("a", np.array([0.0, 1.0, 2.0, np.nan]))
-    expected = {"kind": "number", "name": "a", "centre": 1.0, "spread": 1 / NORMAL_MIDDLE_HALF, "has_missing": True}
+    expected = {
+        "kind": "number",
+        "name": "a",
+        "centre": 1.0,
+        "spread": 1 / NORMAL_MIDDLE_HALF,
+        "has_missing": True,
+        "edges": learnt.edges,
+    }
     assert learnt.to_json() == expected

@@ -42,7 +42,9 @@ def add(commands: Any) -> None:
     kind.add_argument("--classify", action="store_true", help="the target's numbers are grades, not amounts")
     command.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="legal range of the target")
     command.add_argument(
-        "--transform", choices=("uniform", "quantile", "log"), help="how the range is spread (default: the preset's)"
+        "--transform",
+        choices=("auto", "uniform", "quantile", "log"),
+        help="how the range is spread (default: the preset's)",
     )
     command.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
     command.add_argument("--weight", metavar="COL", help="column that says how much each row counts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -42,7 +43,8 @@ class IncrementDiffusion(Method):
     - ``decoding="chain"`` reads the distribution off the chain's last state, ``"heads"`` is the paper's decoding,
       ``"fusion"`` a linear combination of the estimates along the chain, weighted on validation rows.
     - ``objective="full"`` is Algorithm 1 (1 + S denoiser calls); ``"one_call"`` an unbiased estimate of it: where the
-      drawn time is aligned with head k, that head's term is counted, divided by its probability.
+      drawn time is aligned with head k, that head's term is counted. ``n_draws`` is how often each row of a batch is
+      corrupted: more draws steady the gradient at the cost of denoiser calls, not of encoder calls.
 
     NOTE[DIFF]: the paper does not state z_0. Here it is the increments stretched to [-1, 1], which needs no learned
     latent and keeps the chain's last state readable as a target.
@@ -74,6 +76,7 @@ class IncrementDiffusion(Method):
         increment_weight: float = 10.0,
         increment_loss: str = "squared",
         objective: str = "one_call",
+        n_draws: int = 1,
         decoding: str = "chain",
         chain_times: tuple[int, ...] | None = None,
         eta: float = 0.0,
@@ -87,6 +90,9 @@ class IncrementDiffusion(Method):
         _check_shares(aligned_share, increment_weight, objective, eta)
         self.n_increments, self.aligned_share, self.increment_weight = n_increments, aligned_share, increment_weight
         self.increment_loss, self.objective, self.decoding, self.eta = increment_loss, objective, decoding, eta
+        if n_draws < 1:
+            raise ValueError(f"n_draws must be at least 1, however: n_draws={n_draws}")
+        self.n_draws = n_draws
         self.process = make_process(process, n_times, schedule, parameterization)
         self.aligned_times = aligned_times(n_increments, n_times, spacing)
         self.chain_times = chain_times or default_chain(self.aligned_times, n_times)
@@ -103,33 +109,57 @@ class IncrementDiffusion(Method):
     # --- training ---
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
-        """The two terms of the paper's objective; squared norms are means over S, which rescales both alike."""
+        """The two terms of the paper's objective; squared norms are means over S, which rescales both alike.
+
+        Each row is corrupted ``n_draws`` times at times of its own; its features are made once.
+        """
         increments = split_increments(y, self.n_increments)
-        clean = stretch(increments)
+        t, aligned = self.draw_times(len(y), y.device)  # (K, n)
+        clean = stretch(increments).expand(*t.shape, -1)  # (K, n, S)
         noise = torch.randn_like(clean)
-        t, head, is_aligned = self.draw_times(len(y), y.device)
         noisy = self.process.corrupt(clean, noise, t)
         output = self.denoiser(noisy, features, t)
         denoise = (output - self.process.target(clean, noise, t)).square().mean(dim=-1)
         if self.objective == "full":
-            increment = self.full_increment_term(features, increments, noise)
+            increment = weighted_mean(self.full_increment_term(features, increments, noise[0]), weights)
         else:
-            estimate = self.process.denoised(output, noisy, t)
-            increment = self.one_head_term(estimate, increments, head) * is_aligned / self.aligned_share
+            estimates = self.process.denoised(output, noisy, t)
+            increment = self.aligned_increment_term(estimates, increments, aligned, weights)
         return {
-            "denoise": weighted_mean(denoise, weights),
-            "increment": self.increment_weight * weighted_mean(increment, weights),
+            "denoise": weighted_mean(denoise.mean(dim=0), weights),
+            "increment": self.increment_weight * increment,
         }
 
-    def draw_times(self, n: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw from the mixture of uniform and aligned times.
+    def draw_times(self, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Draw times from the mixture of uniform and aligned ones, K for each of n rows.
 
-        **Shape:** -> time ``(n,)``, head ``(n,)`` and whether the time was drawn for that head ``(n,)``.
+        Both parts are spread evenly instead of independently: every head has equally many of the aligned draws, and
+        the uniform times are stratified. The mixture's shares hold as closely as whole rounds of heads allow.
+
+        **Shape:** -> time ``(K, n)``; places of the aligned draws among the K * n, in turn for heads 1 to S ``(a,)``.
         """
-        head = torch.randint(self.n_increments, (n,), device=device)
-        is_aligned = torch.rand(n, device=device) < self.aligned_share
-        uniform = torch.randint(1, self.process.n_times + 1, (n,), device=device)
-        return torch.where(is_aligned, torch.tensor(self.aligned_times, device=device)[head], uniform), head, is_aligned
+        n_draws = max(self.n_draws, math.ceil(2 * self.n_increments / n))  # room for one round of heads at least
+        count = n_draws * n
+        rounds = min(round(self.aligned_share * count / self.n_increments), count // self.n_increments)
+        rounds = max(rounds, 1) if self.aligned_share > 0 else 0
+        order = torch.randperm(count, device=device)
+        aligned, free = torch.split(order, [rounds * self.n_increments, count - rounds * self.n_increments])
+        t = torch.empty(count, dtype=torch.int64, device=device)
+        t[aligned] = torch.tensor(self.aligned_times, device=device).repeat(rounds)
+        strata = torch.arange(len(free), device=device) + torch.rand(len(free), device=device)
+        t[free] = (strata * (self.process.n_times / max(len(free), 1))).long().clamp_(max=self.process.n_times - 1) + 1
+        return t.view(n_draws, n), aligned
+
+    def aligned_increment_term(
+        self, estimates: Tensor, increments: Tensor, aligned: Tensor, weights: Tensor | None
+    ) -> Tensor:
+        """Mean error of the heads, each at the draws on its time. **Shape:** ``(K, n, S)``, ``(n, S)``, ``(a,)``."""
+        rounds = (-1, self.n_increments, self.n_increments)
+        rows = aligned % len(increments)
+        # Draw k of each round belongs to head k, and of the increments of its row that head answers for the k-th.
+        logits = self.heads.logits(estimates.flatten(0, 1)[aligned].view(rounds))
+        own = increments[rows].view(rounds).diagonal(dim1=1, dim2=2)
+        return weighted_mean(self.increment_errors(logits, own).flatten(), None if weights is None else weights[rows])
 
     def full_increment_term(self, features: Tensor, increments: Tensor, noise: Tensor) -> Tensor:
         """Mean over all heads, each at its own time with the same noise (Algorithm 1). **Shape:** -> ``(n,)``."""
@@ -138,12 +168,6 @@ class IncrementDiffusion(Method):
         noisy = self.process.corrupt(clean, noise.unsqueeze(1), t)  # (n, S, S)
         estimates = self.process.denoised(self.denoiser(noisy, features.unsqueeze(1), t), noisy, t)
         return self.increment_errors(self.heads.logits(estimates), increments).mean(dim=-1)
-
-    def one_head_term(self, estimate: Tensor, increments: Tensor, head: Tensor) -> Tensor:
-        """Error of one head per row, which reads that row's estimate. **Shape:** ``(n, S)``, ``(n,)`` -> ``(n,)``."""
-        every_head = estimate.unsqueeze(-2).expand(-1, self.n_increments, -1)  # (n, S, S)
-        errors = self.increment_errors(self.heads.logits(every_head), increments)
-        return errors.gather(1, head.unsqueeze(1)).squeeze(1)
 
     def increment_errors(self, logits: Tensor, increments: Tensor) -> Tensor:
         """Error of each head's increment. **Shape:** ``(n, S)``, ``(n, S)`` -> ``(n, S)``."""

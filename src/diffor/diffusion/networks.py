@@ -57,7 +57,7 @@ class MLPDenoiser(Denoiser):
         super().__init__(n_features, width)
         self.from_noisy = nn.Linear(n_increments, width, bias=False)
         self.blocks = nn.ModuleList(ResidualBlock(width, dropout) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
         self.to_output = nn.Linear(width, n_increments)
 
     def forward(self, noisy: Tensor, features: Tensor, t: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)  # the next layer scales as it likes
         self.dropout = ByteDropout(dropout)
         self.linear = nn.Linear(width, width)
 

@@ -5,21 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from diffor.encoders.guide import Guide
 from diffor.encoders.tabular import TabularEncoder, TabularInputs
 
 ENCODERS: dict[str, Callable[..., TabularEncoder]] = {
     "plain": partial(TabularEncoder, embedding="none"),
     "periodic": partial(TabularEncoder, embedding="periodic"),
+    "piecewise": partial(TabularEncoder, embedding="piecewise"),
 }
 """Encoders by name: scaled numbers and category embeddings in a multilayer perceptron; with ``periodic``, each number
-is also described by trainable waves."""
+is described by trainable waves, with ``piecewise`` also by how far it fills pieces of its range."""
 
 
-def make_tabular_encoder(name: str, inputs: TabularInputs, width: int, n_layers: int, dropout: float) -> TabularEncoder:
+def make_tabular_encoder(
+    name: str, inputs: TabularInputs, width: int, n_layers: int, dropout: float, is_guided: bool = False
+) -> TabularEncoder:
     """Build the encoder that a name stands for, for the columns that were found."""
     if name not in ENCODERS:
         raise ValueError(f"encoder must be one of auto, {', '.join(ENCODERS)}, however: encoder={name!r}")
-    return ENCODERS[name](inputs.n_numbers, inputs.category_sizes, width=width, n_layers=n_layers, dropout=dropout)
+    return ENCODERS[name](
+        inputs.n_numbers,
+        inputs.category_sizes,
+        edges=inputs.number_edges,
+        is_guided=is_guided,
+        width=width,
+        n_layers=n_layers,
+        dropout=dropout,
+    )
 
 
-__all__ = ["ENCODERS", "TabularEncoder", "TabularInputs", "make_tabular_encoder"]
+__all__ = ["ENCODERS", "Guide", "TabularEncoder", "TabularInputs", "make_tabular_encoder"]

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import math
 from collections.abc import Hashable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ MAX_LEVELS = 10_000
 HASH_BUCKETS = 16_384
 UNKNOWN, MISSING, FIRST_LEVEL = 0, 1, 2
 SMOOTH_CLIP = 4.0
+N_PIECES = 16
+"""Pieces that a number is coded in, where its values allow."""
+BEYOND = 10.0  # piece lengths that the outermost codes reach beyond their ends
+N_GUIDE_STEPS = 32
+GUIDE_DROPOUT = 0.5
+GUIDE_SPREAD_SCALE = 10.0  # spreads are a few hundredths of the range
 NORMAL_MIDDLE_HALF = 1.349
 """Distance between the quartiles of a standard normal distribution."""
 FAR = 1e6  # units from the centre: the smooth clip has long reached its end there, and squares do not overflow
@@ -40,8 +47,12 @@ class NumericColumn:
 
     kind = "number"
 
-    def __init__(self, name: Hashable, centre: float, spread: float, has_missing: bool) -> None:
+    def __init__(
+        self, name: Hashable, centre: float, spread: float, has_missing: bool, edges: list[float] | None = None
+    ) -> None:
         self.name, self.centre, self.spread, self.has_missing = name, centre, spread, has_missing
+        self.edges = edges or [0.0, 1.0]
+        """Ends of pieces that hold about equally many training rows, in scaled units."""
 
     @classmethod
     def fit(cls, name: Hashable, values: NDArray[np.float64]) -> NumericColumn:
@@ -53,7 +64,11 @@ class NumericColumn:
         spread = float(high - low) / NORMAL_MIDDLE_HALF
         if spread == 0:  # more than half of the rows share one value
             spread = float(known.max() - known.min()) / 2
-        return cls(name, float(centre), spread, bool(len(known) < len(values)))
+        column = cls(name, float(centre), spread, bool(len(known) < len(values)))
+        ends = np.unique(np.quantile(column.transform(known)[:, 0], np.linspace(0, 1, N_PIECES + 1)))
+        if len(ends) > 1:
+            column.edges = ends.tolist()
+        return column
 
     @property
     def is_constant(self) -> bool:
@@ -75,7 +90,7 @@ class NumericColumn:
     def to_json(self) -> dict[str, Any]:
         """The fitted column as JSON values."""
         return {"kind": self.kind, "name": _json_name(self.name), "centre": self.centre, "spread": self.spread,
-                "has_missing": self.has_missing}  # fmt: skip
+                "has_missing": self.has_missing, "edges": self.edges}  # fmt: skip
 
 
 class CategoryColumn:
@@ -163,6 +178,12 @@ class TabularInputs:
         """Width of the number tensor."""
         numeric = [column for column in self.columns if isinstance(column, NumericColumn) and not column.is_constant]
         return sum(1 + column.has_missing for column in numeric)
+
+    @property
+    def number_edges(self) -> list[list[float]]:
+        """Ends of the pieces of each column of the number tensor; a flag is one piece."""
+        numeric = [column for column in self.columns if isinstance(column, NumericColumn) and not column.is_constant]
+        return [edges for column in numeric for edges in [column.edges] + [[0.0, 1.0]] * column.has_missing]
 
     @property
     def category_sizes(self) -> list[int]:
@@ -319,10 +340,53 @@ class PeriodicEmbedding(nn.Module):
         return nn.functional.silu(mixed.permute(1, 0, 2).flatten(1))
 
 
+class PiecewiseEmbedding(nn.Module):
+    """Say how far each number has filled each of its pieces: a thermometer code of the inputs.
+
+    A piece ends where equally many training rows lie between its ends, so that the code is fine where data are dense.
+    The outermost pieces go on beyond their ends, so that far values still differ.
+
+    **Shape:** ``(n, p)`` -> ``(n, out)``.
+
+    >>> import torch
+    >>> PiecewiseEmbedding([[0.0, 1.0, 3.0]])(torch.tensor([[2.0], [4.0]]))
+    tensor([[1.0000, 0.5000],
+            [1.0000, 1.5000]])
+    """
+
+    column: Tensor
+    lower: Tensor
+    length: Tensor
+    least: Tensor
+    most: Tensor
+
+    def __init__(self, edges: list[list[float]]) -> None:
+        super().__init__()
+        pieces = [
+            (column, low, high - low, -BEYOND if place == 0 else 0.0, BEYOND if place == len(ends) - 2 else 1.0)
+            for column, ends in enumerate(edges)
+            for place, (low, high) in enumerate(pairwise(ends))
+        ]
+        self.out = len(pieces)
+        parts = zip(*pieces, strict=True) if pieces else [()] * 5
+        for name, part in zip(("column", "lower", "length", "least", "most"), parts, strict=True):
+            dtype = torch.int64 if name == "column" else torch.float32
+            self.register_buffer(name, torch.tensor(part, dtype=dtype), persistent=False)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """Code each number. **Shape:** ``(n, p)`` -> ``(n, out)``."""
+        filled = (numbers[:, self.column] - self.lower) / self.length
+        return torch.minimum(torch.maximum(filled, self.least), self.most)
+
+
 class TabularEncoder(Encoder):
     """Embeds numbers and categories and mixes them in a multilayer perceptron.
 
-    ``embedding="none"`` takes the scaled numbers as they are, ``"periodic"`` describes each by waves as well.
+    ``embedding="none"`` takes the scaled numbers as they are, ``"periodic"`` describes each by waves, ``"piecewise"``
+    adds how far each has filled the pieces between the ``edges`` of its column. Where it ``is_guided`` there is a third
+    input, the :class:`~diffor.encoders.guide.Guide`'s answer: its place is coded as a thermometer and, beside the
+    perceptron, goes straight to the features. While training it is hidden for half of the rows, so that the encoder
+    learns to see for itself what the guide sees.
 
     >>> import torch
     >>> encoder = TabularEncoder(n_numbers=3, category_sizes=[5], width=32)
@@ -336,13 +400,17 @@ class TabularEncoder(Encoder):
         category_sizes: list[int],
         *,
         embedding: str = "none",
+        edges: list[list[float]] | None = None,
+        is_guided: bool = False,
         width: int = 256,
         n_layers: int = 2,
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        self.out_features = width
-        self.numbers = PeriodicEmbedding(n_numbers) if embedding == "periodic" and n_numbers else nn.Identity()
+        self.is_guided = is_guided
+        n_guide = N_GUIDE_STEPS + 1 if is_guided else 0
+        self.out_features = width + n_guide
+        self.numbers = make_embedding(embedding, n_numbers, edges)
         sizes = [embedding_width(size) for size in category_sizes]
         self.categories = nn.ModuleList(
             # The unknown code stays at zero, the centre of the others.
@@ -351,22 +419,49 @@ class TabularEncoder(Encoder):
         )
         for table in self.categories:
             nn.init.normal_(table.weight[1:], std=0.1)  # type: ignore[index]
-        n_in = n_numbers * (self.numbers.out if isinstance(self.numbers, PeriodicEmbedding) else 1) + sum(sizes)
+        n_in = numbers_width(self.numbers, n_numbers) + sum(sizes) + n_guide
         layers: list[nn.Module] = []
         for place in range(n_layers):
             layers += [nn.Linear(max(n_in, 1) if place == 0 else width, width), nn.SiLU(), ByteDropout(dropout)]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Encode rows. **Shape:** numbers ``(n, p)``, codes ``(n, c)`` -> ``(n, width)``."""
-        numbers, codes = inputs
+        """Encode rows. **Shape:** numbers ``(n, p)``, codes ``(n, c)``, guide ``(n, 2)`` -> ``(n, out_features)``."""
+        numbers, codes = inputs[:2]
         parts = [self.numbers(numbers)]
+        if isinstance(self.numbers, PiecewiseEmbedding):
+            parts.append(numbers)
         parts += [table(codes[:, place]) for place, table in enumerate(self.categories)]
-        joined = torch.cat(parts, dim=1)
+        guide = [self.show_guide(inputs[2])] if self.is_guided else []
+        joined = torch.cat([*parts, *guide], dim=1)
         if joined.shape[1] == 0:  # every column was constant: there is nothing to tell rows apart
             joined = joined.new_zeros(len(joined), 1)
-        features: Tensor = self.layers(joined)
-        return features
+        return torch.cat([self.layers(joined), *guide], dim=1)
+
+    def show_guide(self, guide: Tensor) -> Tensor:
+        """The guide's place as a thermometer in [-1, 1], and its spread. **Shape:** ``(n, 2)`` -> ``(n, 33)``."""
+        place, spread = guide[:, :1], guide[:, 1:]
+        steps = torch.arange(N_GUIDE_STEPS, device=guide.device)
+        code = torch.cat([(place * N_GUIDE_STEPS - steps).clamp(0, 1) * 2 - 1, spread * GUIDE_SPREAD_SCALE], dim=1)
+        if not self.training:
+            return code
+        return code * (torch.rand(len(guide), 1, device=guide.device) >= GUIDE_DROPOUT)
+
+
+def make_embedding(name: str, n_numbers: int, edges: list[list[float]] | None) -> nn.Module:
+    """The embedding of numbers that a name stands for."""
+    if name == "periodic" and n_numbers:
+        return PeriodicEmbedding(n_numbers)
+    if name == "piecewise" and n_numbers:
+        return PiecewiseEmbedding(edges or [])
+    return nn.Identity()
+
+
+def numbers_width(embedding: nn.Module, n_numbers: int) -> int:
+    """How many values describe the numbers of a row."""
+    if isinstance(embedding, PeriodicEmbedding):
+        return n_numbers * embedding.out
+    return n_numbers + (embedding.out if isinstance(embedding, PiecewiseEmbedding) else 0)
 
 
 def embedding_width(n_codes: int) -> int:

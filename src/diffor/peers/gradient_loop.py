@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from diffor.encoders import ENCODERS, TabularInputs, make_tabular_encoder
+from diffor.encoders import TabularInputs, make_tabular_encoder
 from diffor.optimizer import FlatAdam
 from diffor.peers.problem import Problem, Values
 from diffor.train import limit_threads
@@ -102,6 +102,10 @@ def reproducible(seed: int, n_threads: int) -> Iterator[None]:
     with limit_threads(n_threads), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
+
+
+ENCODER_CANDIDATES = ("plain", "periodic")
+"""What ``encoder="auto"`` tries; validation rows decide."""
 
 
 class FlatAmsgrad(FlatAdam):
@@ -255,7 +259,7 @@ def train_table_network(
 ) -> TableNetwork:
     """A trained network: ``loss(outputs, targets)`` is what it minimises, ``score`` what it stops on."""
     tried: list[tuple[float, TableNetwork]] = []
-    for encoder in tuple(ENCODERS) if settings.encoder == "auto" else (settings.encoder,):
+    for encoder in ENCODER_CANDIDATES if settings.encoder == "auto" else (settings.encoder,):
         network = TableNetwork(inputs, encoder, make_head, settings)
 
         def of_batch(measure: Callable[[Tensor, Tensor], Tensor], network: TableNetwork = network) -> Loss:
