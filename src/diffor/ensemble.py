@@ -14,7 +14,7 @@ from diffor.encoders import TabularInputs, make_tabular_encoder
 from diffor.method import OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.prediction import Prediction
-from diffor.presets import SMALL_TABLE, Settings, count_members
+from diffor.presets import SMALL_TABLE, Settings, choose_dropout, count_members
 from diffor.target import GradeScale, TargetScale
 from diffor.train import History, Rows, TrainConfig, predict_in_chunks, train
 
@@ -75,8 +75,10 @@ class ValidationScore:
         return self.of(self.predict(model))
 
 
-def make_ensemble(encoders: list[str], inputs: TabularInputs, settings: Settings, seed: int) -> OrdinalEnsemble:
-    """Members with these encoders and random weights that the seed determines."""
+def make_ensemble(
+    encoders: list[str], inputs: TabularInputs, settings: Settings, seed: int, n_rows: int = 0
+) -> OrdinalEnsemble:
+    """Members with these encoders for a table of ``n_rows``, with random weights that the seed determines."""
     members = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -86,7 +88,7 @@ def make_ensemble(encoders: list[str], inputs: TabularInputs, settings: Settings
                 inputs,
                 settings.encoder_width,
                 settings.encoder_layers,
-                settings.encoder_dropout,
+                choose_dropout(settings, n_rows),
                 is_guided=kind.endswith(GUIDED),
             )
             members.append(OrdinalModel(encoder, METHODS["diffor"](encoder.out_features, **settings.for_method())))
@@ -104,7 +106,7 @@ def fit_ensemble(
     """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
     has_guide = len(data.inputs) > 2
     encoders = choose_encoders(settings.encoder, count_members(settings, len(data)), len(data), has_guide)
-    ensemble = make_ensemble(encoders, inputs, settings, config.seed).to(data.y.device)
+    ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data)).to(data.y.device)
     for member in ensemble.members:
         member.method.prepare(data.y)  # type: ignore[union-attr, operator]
     history = train(ensemble, data, score, config, fingerprint)
