@@ -28,6 +28,7 @@ from speed import Limit, Watch, environment, highest_bytes, resident_bytes
 from diffor import DiffoRRegressor, circumstances
 from diffor.datasets import DATASETS, Samples, generate
 from diffor.prediction import Prediction
+from diffor.presets import PRESETS
 
 RESULTS = Path(__file__).resolve().parent / "results" / "scaling.json"
 LAW = "synthetic-heteroscedastic"
@@ -36,12 +37,11 @@ TEST_ROWS, WARM_UP_ROWS = 2_000, 200
 TRUTH_SAMPLES = 100
 MIB = 2**20
 LINEAR = Limit("required", "<=", 1.0)
-COLUMNS = {
-    "rows": "{:>9,}", "seconds": "{:>8.1f}", "cpu_seconds": "{:>11.1f}", "training_seconds": "{:>16.1f}",
-    "steps": "{:>5}", "data_mib": "{:>8.1f}", "loaded_mib": "{:>10.1f}", "peak_mib": "{:>8.1f}",
-    "above_mib": "{:>9.1f}", "crps": "{:>7.4f}", "crps_truth": "{:>10.4f}",
-}  # fmt: skip
+SHOWN = {"rows": ",.0f", "seconds": ".1f", "cpu_seconds": ".1f", "training_seconds": ".1f", "steps": ".0f",
+         "data_mib": ".1f", "loaded_mib": ".1f", "peak_mib": ".1f", "above_mib": ".1f", "crps": ".4f",
+         "crps_truth": ".4f"}  # fmt: skip
 """What is printed of each fit, and how."""
+WIDTHS = {name: max(len(name), 9) for name in SHOWN}
 
 
 # --- one fit, in a process of its own ---
@@ -101,15 +101,16 @@ def fit_in_process(preset: str, n_rows: int, arguments: argparse.Namespace) -> d
 
 
 def growth(fits: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Exponents of seconds ~ rows^b over all sizes and between the last two, and memory for each byte of data."""
+    """Exponents of seconds ~ rows^b over all sizes and between the last two, and how memory grows with the data."""
     rows, found = np.log([fit["rows"] for fit in fits]), {}
     for name in ("seconds", "cpu_seconds"):
         spent = np.log([fit[name] for fit in fits])
         found[f"exponent_{name}"] = float(np.polyfit(rows, spent, 1)[0])
         found[f"last_exponent_{name}"] = float((spent[-1] - spent[-2]) / (rows[-1] - rows[-2]))
     first, last = fits[0], fits[-1]
-    more = last["data_mib"] - first["data_mib"]
-    return found | {"above_per_byte_of_data": (last["above_mib"] - first["above_mib"]) / more}
+    more = (last["above_mib"] - first["above_mib"]) * MIB
+    found["more_bytes_per_row"] = more / (last["rows"] - first["rows"])
+    return found | {"more_bytes_per_byte_of_data": more / MIB / (last["data_mib"] - first["data_mib"])}
 
 
 def describe(found: dict[str, float]) -> str:
@@ -119,17 +120,18 @@ def describe(found: dict[str, float]) -> str:
     return (
         f"seconds ~ rows^{whole:.2f}, between the last two sizes rows^{end:.2f} ({LINEAR.verdict(max(whole, end))})\n"
         f"processor seconds ~ rows^{cpu:.2f}, between the last two sizes rows^{cpu_end:.2f}\n"
-        f"memory above the data grows by {found['above_per_byte_of_data']:.2f} bytes for each byte of data"
+        f"memory above the data grows by {found['more_bytes_per_row']:.0f} bytes a row, "
+        f"{found['more_bytes_per_byte_of_data']:.1f} for each byte of data"
     )
 
 
 # --- the run ---
 
 
-def origin() -> dict[str, Any]:
+def origin(words: Sequence[str]) -> dict[str, Any]:
     """Where the figures come from: command, code, versions and machine."""
     return {
-        "command": "python benchmarks/scaling.py" + circumstances.command_line(sys.argv[1:]).removeprefix("diffor"),
+        "command": "python benchmarks/scaling.py" + circumstances.command_line(words).removeprefix("diffor"),
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commit": circumstances.commit(),
         "machine": circumstances.machine(),
@@ -138,11 +140,55 @@ def origin() -> dict[str, Any]:
     }
 
 
-def measure(preset: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Fit every size of a preset, printing each as soon as it is known."""
-    fits = []
-    print(f"\n{preset}\n" + "  ".join(form.split(".")[0].rstrip("f},")[2:] and name.rjust(width(form)) for name, form in COLUMNS.items()))
-    for n_rows in sorted(arguments.sizes):
-        fits.append(fit_in_process(preset, n_rows, arguments))
-        print("  ".join(form.format(fits[-1][name]) for name, form in COLUMNS.items()), flush=True)
-    return fits
+def table_line(fit: dict[str, Any]) -> str:
+    """What is shown of a fit, as a line of the table."""
+    return "  ".join(f"{fit[name]:{form}}".rjust(WIDTHS[name]) for name, form in SHOWN.items())
+
+
+def measure(arguments: argparse.Namespace, words: Sequence[str]) -> None:
+    """Fit every preset and size, printing and writing each as soon as it is known."""
+    out: Path = arguments.out
+    written: dict[str, Any] = {**origin(words), "threads": arguments.threads, "fits": [], "growth": {}}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for preset in arguments.preset:
+        print(f"\n{preset}\n" + "  ".join(name.rjust(WIDTHS[name]) for name in SHOWN), flush=True)
+        fits = []
+        for n_rows in sorted(arguments.sizes):
+            fits.append(fit_in_process(preset, n_rows, arguments))
+            print(table_line(fits[-1]), flush=True)
+            written["fits"].append(fits[-1])
+            if len(fits) > 1:
+                written["growth"][preset] = growth(fits)
+            out.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+        if len(fits) > 1:
+            print(describe(written["growth"][preset]))
+    print(f"written to {out}")
+
+
+def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="ROWS", help="numbers of rows")
+    parser.add_argument("--preset", nargs="+", choices=PRESETS, default=["balanced"], help="default: balanced")
+    parser.add_argument("--max-steps", type=int, help="training steps at most (default: as the preset says)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of every library (default: 1)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS, help="JSON file (default: benchmarks/results/scaling.json)"
+    )
+    parser.add_argument("--one-fit", nargs=2, metavar=("PRESET", "ROWS"), help=argparse.SUPPRESS)
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure what the command line asks for."""
+    words = sys.argv[1:] if words is None else words
+    arguments = parse_arguments(words)
+    if arguments.one_fit is not None:
+        print(json.dumps(fit_once(arguments.one_fit[0], int(arguments.one_fit[1]), arguments)))
+    else:
+        measure(arguments, words)
+
+
+if __name__ == "__main__":
+    main()

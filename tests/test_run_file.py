@@ -173,5 +173,5 @@ def test_the_run_files_of_the_project_are_right(name, pytestconfig):
     methods = {cell.method for cell in plan.cells()}
     assert {"constant", "lightgbm-quantile", "diffor-fast"} <= methods
     if name == "development":
-        assert methods == set(PEERS)
+        assert set(PEERS) - methods == {"diffor-paper", "catboost-quantile"}
         assert len(plan.seeds) == 5

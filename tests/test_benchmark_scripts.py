@@ -1,0 +1,80 @@
+"""The scripts beside the package, each in a run small enough to test."""
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diffor import DiffoRRegressor
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def sampling(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("sampling")
+
+
+@pytest.fixture
+def scaling(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("scaling")
+
+
+def test_sampling_operations_by_layer_sizes_are_those_that_run(sampling):
+    x, y = sampling.robot_arm(300, seed=0)
+    model = DiffoRRegressor("balanced", n_members=2, guide=False, max_steps=2, random_state=0, verbose=0).fit(x, y)
+    rows = x[:64]  # a multiple of 16: no row is filled up
+    counted = sampling.count_flops(lambda: model.predict_distribution(rows, sampling.N_SAMPLES))
+    encoders = sampling.count_flops(
+        lambda: [member.features(model.inputs_.transform(rows)) for member in model.model_.members]
+    )
+    per_sample = (counted - encoders) / (len(rows) * sampling.N_SAMPLES)
+    assert sampling.chain_flops(model.model_) == pytest.approx(per_sample, rel=0.02)
+
+
+def test_sampling_ratios_are_taken_within_turns_and_judged(sampling):
+    rates = {"diffor": np.array([100.0, 210.0, 330.0]), "card": np.array([10.0, 10.0, 10.0])}
+    ratio = sampling.speed_figures(rates, is_judged=True)[-1]
+    assert (ratio.value, ratio.quartiles, ratio.record()["met"]) == (21.0, (15.5, 27.0), True)
+    assert sampling.speed_figures(rates, is_judged=False)[-1].limit is None
+
+
+def test_sampling_writes_speed_and_shares_of_the_time(sampling, tmp_path, capsys):
+    sampling.main(["--quick", "--methods", "diffor-fast", "--out", str(tmp_path / "sampling.json")])
+    written = json.loads((tmp_path / "sampling.json").read_text())
+    found = {figure["name"]: figure["value"] for figure in written["figures"]}
+    shares = [value for name, value in found.items() if name.startswith("share of time")]
+    assert found["diffor-fast: samples per second"] > 0
+    assert 0 < found["of GEMM peak, whole predict"] < found["of GEMM peak, denoiser alone"]
+    assert all(0 < share < 1 for share in shares)
+    assert written["command"] == "python benchmarks/sampling.py --quick --methods diffor-fast --out sampling.json"
+    assert "diffor-fast: samples per second" in capsys.readouterr().out
+
+
+def test_scaling_finds_the_exponent_and_the_memory_of_each_row(scaling):
+    fits = [
+        {"rows": n, "seconds": n**0.5, "cpu_seconds": n**1.5, "data_mib": n * 8 / 2**20, "above_mib": n * 24 / 2**20}
+        for n in (100, 1000, 10_000)
+    ]
+    found = scaling.growth(fits)
+    assert found["exponent_seconds"] == pytest.approx(0.5)
+    assert found["last_exponent_cpu_seconds"] == pytest.approx(1.5)
+    assert found["more_bytes_per_row"] == pytest.approx(24)
+    assert found["more_bytes_per_byte_of_data"] == pytest.approx(3)
+    assert "rows^0.50 (required <= 1: met)" in scaling.describe(found)
+
+
+def test_scaling_measures_a_fit_in_a_process_of_its_own(scaling, tmp_path, capsys):
+    out = tmp_path / "scaling.json"
+    scaling.main(["--sizes", "300", "--preset", "fast", "--max-steps", "3", "--out", str(out)])
+    (fit,) = json.loads(out.read_text())["fits"]
+    assert (fit["preset"], fit["rows"], fit["steps"]) == ("fast", 300, 3)
+    assert fit["seconds"] >= fit["training_seconds"] > 0
+    assert fit["above_mib"] == pytest.approx(fit["peak_mib"] - fit["loaded_mib"])
+    assert fit["above_mib"] >= 0
+    assert fit["crps"] > fit["crps_truth"] > 0
+    assert "300" in capsys.readouterr().out
