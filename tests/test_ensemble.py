@@ -5,7 +5,7 @@ import torch
 from diffor import DiffoRRegressor
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder
-from diffor.ensemble import ValidationScore, choose_encoders, fit_dispersion, keep_better
+from diffor.ensemble import ValidationScore, choose_encoders, fit_dispersion, keep_better, set_fineness
 from diffor.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.prediction import Prediction
 from diffor.presets import PRESETS, count_members
@@ -28,10 +28,11 @@ def test_small_tables_get_more_members_and_a_number_is_obeyed():
 
 
 def test_auto_gives_members_different_encoders_and_a_name_gives_all_the_same():
-    kinds = ["piecewise+guide", "periodic", "periodic+guide", "piecewise"]
+    kinds = ["piecewise+guide", "periodic+coarse", "periodic+guide", "piecewise+coarse"]
+    unguided = ["piecewise", "periodic+coarse", "periodic"]
     assert choose_encoders("auto", 5, n_rows=100, has_guide=True) == [*kinds, kinds[0]]
-    assert choose_encoders("auto", 3, n_rows=100, has_guide=False) == ["piecewise", "periodic", "piecewise"]
-    assert choose_encoders("auto", 2, n_rows=10_000, has_guide=True) == ["periodic+guide", "piecewise+guide"]
+    assert choose_encoders("auto", 3, n_rows=100, has_guide=False) == unguided
+    assert choose_encoders("auto", 2, n_rows=10_000, has_guide=True) == ["periodic+guide", "piecewise+guide+coarse"]
     assert choose_encoders("plain", 2, n_rows=100, has_guide=True) == ["plain+guide"] * 2
     assert choose_encoders("plain", 2, n_rows=100, has_guide=False) == ["plain"] * 2
 
@@ -151,6 +152,33 @@ def test_members_answer_together_with_samples_of_their_own():
     assert len(np.unique(samples[0])) == 30
     assert model.sample(X[:20], 2).shape == (20, 2)  # fewer samples than members
     assert model.predict_increments(X[:5]).shape == (5, 8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spread", "can_halve", "expected"),
+    [
+        ("periodic+coarse", 0.04, True, "periodic"),
+        ("periodic", 0.04, True, "periodic"),
+        ("periodic+coarse", 0.08, True, "periodic+coarse"),
+        ("periodic", 0.08, True, "periodic"),
+        ("periodic+guide", 0.12, True, "periodic+guide+coarse"),
+        ("periodic+coarse", 0.12, True, "periodic+coarse"),
+        ("periodic+coarse", 0.12, False, "periodic"),
+        ("periodic+coarse", None, True, "periodic+coarse"),
+    ],
+)
+def test_members_are_as_fine_as_the_target_deserves(kind, spread, can_halve, expected):
+    assert set_fineness(kind, spread, can_halve) == expected
+
+
+@pytest.mark.parametrize("n_increments", [8, 5, 1])
+def test_increments_of_coarse_and_fine_members_are_joined(n_increments):
+    X, y = make_data()
+    model = DiffoRRegressor(**QUICK | {"n_members": 2, "n_increments": n_increments, "guide": False}).fit(X, y)
+    coarse = {8: 4, 5: 5, 1: 1}[n_increments]
+    counts = [coarse if "coarse" in kind else n_increments for kind in model.encoders_]
+    assert [member.method.n_increments for member in model.model_.members] == counts
+    assert model.predict_increments(X[:5]).shape == (5, n_increments)
 
 
 def test_calibration_can_be_left_out():

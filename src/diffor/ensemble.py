@@ -26,11 +26,15 @@ FINE_SAMPLES = 65_536
 WORTH_COVERAGE = 1.01
 """Intervals that hold their share are worth this much of the best validation score."""
 GUIDED = "+guide"
-"""What is added to the name of an encoder that reads the guide's answer."""
-FEW_KINDS: tuple[str, ...] = ("periodic+guide", "piecewise+guide")
-MANY_KINDS: tuple[str, ...] = ("piecewise+guide", "periodic", "periodic+guide", "piecewise")
+"""What is added to the kind of a member whose encoder reads the guide's answer."""
+COARSE = "+coarse"
+"""What is added to the kind of a member with half as many increments: better where the target is mostly noise."""
+FEW_KINDS: tuple[str, ...] = ("periodic+guide", "piecewise+guide+coarse")
+MANY_KINDS: tuple[str, ...] = ("piecewise+guide", "periodic+coarse", "periodic+guide", "piecewise+coarse")
 """What the members of ``encoder="auto"`` are in turn. Where rows are few, members of many kinds are wrong in different
 ways; where rows abound, the guide helps all."""
+SHARP, NOISY = 0.05, 0.11
+"""Mean distances of the target from the guide's answer, as shares of its range: see :func:`set_fineness`."""
 CLEARLY_BETTER = 0.98
 """Some of the members replace all of them where their score is at most this share of that of all."""
 
@@ -84,14 +88,17 @@ def make_ensemble(
         torch.manual_seed(seed)
         for kind in encoders:
             encoder = make_tabular_encoder(
-                kind.removesuffix(GUIDED),
+                kind.partition("+")[0],
                 inputs,
                 settings.encoder_width,
                 settings.encoder_layers,
                 choose_dropout(settings, n_rows),
-                is_guided=kind.endswith(GUIDED),
+                is_guided=GUIDED in kind,
             )
-            members.append(OrdinalModel(encoder, METHODS["diffor"](encoder.out_features, **settings.for_method())))
+            of_method = settings.for_method()
+            if COARSE in kind:
+                of_method["n_increments"] = settings.n_increments // 2
+            members.append(OrdinalModel(encoder, METHODS["diffor"](encoder.out_features, **of_method)))
     return OrdinalEnsemble(members)
 
 
@@ -106,6 +113,9 @@ def fit_ensemble(
     """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
     has_guide = len(data.inputs) > 2
     encoders = choose_encoders(settings.encoder, count_members(settings, len(data)), len(data), has_guide)
+    if settings.encoder == "auto":
+        spread = float(data.inputs[2][:, 1].mean()) if has_guide else None
+        encoders = [set_fineness(kind, spread, can_halve=settings.n_increments % 2 == 0) for kind in encoders]
     ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data)).to(data.y.device)
     for member in ensemble.members:
         member.method.prepare(data.y)  # type: ignore[union-attr, operator]
@@ -123,21 +133,35 @@ def choose_encoders(name: str, count: int, n_rows: int, has_guide: bool) -> list
     """The kind of each member's encoder.
 
     >>> choose_encoders("auto", 2, n_rows=1000, has_guide=True), choose_encoders("auto", 2, 1000, has_guide=False)
-    (['piecewise+guide', 'periodic'], ['piecewise', 'periodic'])
+    (['piecewise+guide', 'periodic+coarse'], ['piecewise', 'periodic+coarse'])
     """
     if name != "auto":
         return [name + GUIDED * has_guide] * count
     kinds = MANY_KINDS if n_rows < SMALL_TABLE else FEW_KINDS
     if not has_guide:
-        kinds = tuple(dict.fromkeys(kind.removesuffix(GUIDED) for kind in kinds))
+        kinds = tuple(kind.replace(GUIDED, "") for kind in kinds)
     return [kinds[place % len(kinds)] for place in range(count)]
+
+
+def set_fineness(kind: str, spread: float | None, can_halve: bool) -> str:
+    """A member's kind with as many increments as the target's spread around the guide's answer deserves.
+
+    Where the target is sharp, all members are fine, where it is mostly noise, all are coarse; in between, and where
+    there is no guide to tell, they stay as they are.
+
+    >>> set_fineness("periodic+coarse", 0.03, can_halve=True), set_fineness("periodic", 0.2, can_halve=True)
+    ('periodic', 'periodic+coarse')
+    """
+    if not can_halve or (spread is not None and spread < SHARP):
+        return kind.replace(COARSE, "")
+    return kind if spread is None or spread <= NOISY or COARSE in kind else kind + COARSE
 
 
 def keep_better(ensemble: OrdinalEnsemble, encoders: list[str], score: ValidationScore) -> list[str]:
     """Keep all members, or only those with, or without, a trait where that is clearly better; names what is kept."""
     places = range(len(encoders))
     choices = [list(places)]
-    for trait in (GUIDED, "periodic"):
+    for trait in (GUIDED, COARSE, "periodic"):
         groups = [[place for place in places if (trait in encoders[place]) == wanted] for wanted in (True, False)]
         choices += groups if all(groups) else []
     if len(choices) == 1:

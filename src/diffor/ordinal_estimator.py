@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -234,7 +235,8 @@ class OrdinalEstimator(BaseEstimator):
         for rows in self._blocks(X):
             with limit_threads(self.n_jobs):
                 for piece in in_chunks(rows, count):
-                    increments = self.model_.average(_increments_of, piece.inputs, piece.keys, count)
+                    ask = partial(_increments_of, self.settings_.n_increments)
+                    increments = self.model_.average(ask, piece.inputs, piece.keys, count)
                     parts.append(increments.cpu().double().numpy())
         levels = np.cumsum(np.concatenate(parts), axis=1)
         low = np.full((len(levels), 1), self.scale_.low)
@@ -338,8 +340,10 @@ class OrdinalEstimator(BaseEstimator):
         return tags
 
 
-def _increments_of(member: OrdinalModel) -> Callable[..., torch.Tensor]:
-    return cast(IncrementDiffusion, member.method).increments
+def _increments_of(n_increments: int, member: OrdinalModel) -> Callable[..., torch.Tensor]:
+    """What to ask a member about increments, all members at the same fineness."""
+    method = cast(IncrementDiffusion, member.method)
+    return partial(method.increments, refinement=n_increments // method.n_increments)
 
 
 def _has_names(table: pd.DataFrame) -> bool:

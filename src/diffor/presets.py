@@ -47,7 +47,7 @@ class Settings:
 
     max_steps: int = 800
     batch_size: int = 256
-    learning_rate: float = 3e-3
+    learning_rate: float = 6e-3
     weight_decay: float = 0.0
     warmup_share: float = 0.05
     decay: bool = True

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from diffor.diffusion.increments import aggregate_increments, aligned_times, split_increments
+from diffor.diffusion.increments import aggregate_increments, aligned_times, refine_increments, split_increments
 from diffor.diffusion.networks import DENOISERS, Denoiser, IncrementHeads, MLPDenoiser, TransformerDenoiser
 from diffor.diffusion.process import Diffusion, FlowMatching, NoiseProcess, check_times
 from diffor.method import Method, weighted_mean
@@ -212,9 +212,9 @@ class IncrementDiffusion(Method):
         """Target value read off the estimate at each time of the chain. **Shape:** -> ``(n, m, len(chain_times))``."""
         return aggregate_increments(squeeze(self.read(features, keys, n_samples).estimates))
 
-    def increments(self, features: Tensor, keys: Tensor, n_samples: int) -> Tensor:
-        """Expected increment of each scale, decoded by the heads. **Shape:** -> ``(n, S)``."""
-        return self.read(features, keys, n_samples).increments.mean(dim=1)
+    def increments(self, features: Tensor, keys: Tensor, n_samples: int, refinement: int = 1) -> Tensor:
+        """Expected increment of each scale, decoded by the heads. **Shape:** -> ``(n, S * refinement)``."""
+        return refine_increments(self.read(features, keys, n_samples).increments, refinement).mean(dim=1)
 
     def calibrate(self, features: Tensor, y: Tensor, keys: Tensor, n_samples: int, **side: Tensor) -> None:
         """Fit the fusion weights on validation rows."""

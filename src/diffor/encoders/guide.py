@@ -24,7 +24,7 @@ MIN_ROWS = 100
 """Fewer rows cannot teach trees anything that a network would not see by itself."""
 PRIOR_ROWS = 20.0
 """A category's mean target counts as if this many rows of the overall mean had been seen before."""
-PLACE_ROUNDS, SPREAD_ROUNDS = 300, 60
+PLACE_ROUNDS, SPREAD_ROUNDS = 500, 60
 MAX_DEPTH = 10
 PIECE = 1 << 19
 """Pairs of row and tree that are followed at a time: what they need stays in the processor's cache."""
