@@ -252,6 +252,14 @@ def test_coverage_by_set_and_method(cells):
     assert table[1].tolist() == pytest.approx([0.9, 0.85, 0.9])
 
 
+def test_truths_at_a_point_mass_count_by_their_part_of_the_middle(cells):
+    for seed in (0, 1):
+        line = cells["two", "b", seed]
+        line["metrics"]["coverage_90"] = 1.0  # an interval that ends at the mass holds all of it
+        line["calibration"]["pit"] = [0.06, *[0.88 / 18] * 18, 0.06]
+    assert coverage_table(cells, compare(cells, CRPS))[1, 1] == pytest.approx(0.88)
+
+
 def test_all_numbers_are_json(cells):
     cells |= latest_cells(a_line("marks", m, task="grades") for m in "ab")
     numbers = json.loads(json.dumps(leaderboard_numbers(cells), allow_nan=False))

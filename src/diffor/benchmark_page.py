@@ -136,7 +136,8 @@ def _leaderboard(cells: Cells, compared: list[Comparison]) -> Table:
     caption = (
         f"Means over {len(main.datasets)} data sets. Rank: 1 is best. Wins: data sets on which no method is better. "
         "Relative: score divided by the best score; behind: best score less the score. Seconds: geometric mean. "
-        f"In band: sets with {ROWS_FOR_BAND} or more test rows whose coverage lies in {BAND[0]:.0%} to {BAND[1]:.0%}."
+        "Coverage: truths in the middle 90 % of their distributions. In band: sets with "
+        f"{ROWS_FOR_BAND} or more test rows whose coverage lies in {BAND[0]:.0%} to {BAND[1]:.0%}."
     )
     return Table(caption, tuple(header), rows, _bold_columns(rows, header), sortable=True)
 
@@ -247,7 +248,8 @@ def _calibration_figures(cells: Cells, main: Comparison, ours: Sequence[str]) ->
     second = Figure(
         plots.figure_svg(ax),
         "coverage of the 90 % intervals on each data set",
-        f"Coverage of the 90 % intervals on each data set, with its number of test rows.{grades}",
+        "Share of the truths in the middle 90 % of their distributions on each data set, with its number of test rows. "
+        "A truth at a point mass (a grade, a zero) counts by the part of the mass that belongs to the middle.",
     )
     return [first, second]
 

@@ -70,9 +70,17 @@ def test_rows_of_weight_zero_teach_nothing():
     assert errors[0] < 0.5 * errors[1]
 
 
+def test_a_large_table_is_fitted_on_a_part_and_answered_whole(monkeypatch):
+    inputs, y = make_inputs(3000)
+    monkeypatch.setattr("diffor.encoders.guide.MAX_FIT_ROWS", 500)
+    guide, seen = Guide.fit(inputs, y, None, seed=0)
+    for place in (seen[:, 0], guide.transform(inputs)[:, 0]):
+        assert float((place - y).abs().mean()) < 0.05
+
+
 def test_level_means_are_drawn_to_the_overall_mean_and_unseen_levels_have_it():
     codes, target = torch.tensor([[0], [0], [1], [3]]), np.array([1.0, 1.0, 0.0, 0.0])
-    (means,) = level_means(codes, target)
+    (means,) = level_means(codes, target, np.arange(4))
     expected = [(2 + 20 * 0.5) / 22, (20 * 0.5) / 21, 0.5, (20 * 0.5) / 21, 0.5]
     np.testing.assert_allclose(means.numpy(), expected, rtol=1e-6)
     columns = as_columns((torch.zeros(2, 1), torch.tensor([[3], [9]])), [means])

@@ -28,6 +28,7 @@ def add(commands: Any) -> None:
         "diffor fit train.csv --target price --out model",
         "diffor fit train.csv --target delay --bounds 0 240 --transform log --out model",
         "diffor fit train.parquet --target quality --grades low,mid,high --drop id name --out model",
+        "diffor fit train.csv --target price --calibration kept_out.csv --out model",
     )
     command.add_argument(
         "data", metavar="DATA", help="training rows: CSV (also .csv.gz) or Parquet; columns without a name are left out"
@@ -49,6 +50,9 @@ def add(commands: Any) -> None:
     command.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
     command.add_argument("--weight", metavar="COL", help="column that says how much each row counts")
     command.add_argument("--valid", metavar="FILE", help="rows for early stopping (default: a tenth of DATA)")
+    command.add_argument(
+        "--calibration", metavar="FILE", help="rows of their own, from which predict --coverage gets its guarantee"
+    )
     command.add_argument("--max-steps", type=as_count, metavar="N", help="training steps at most")
     command.add_argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
     command.add_argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
@@ -71,20 +75,37 @@ def run(arguments: argparse.Namespace) -> None:
     """Train a model and save it."""
     out = Path(arguments.out)
     check_model_output(out, arguments.force, arguments.checkpoint)
+    _check_calibration_file(arguments)
     data = Path(arguments.data)
     table = files.read_table(data)
     task = _find_task(table, arguments, data)
     parts = [table[task.features], target_values(table[task.target], task.grades, data)]
     weights = None if task.weight is None else _weight_values(table[task.weight], data)
     if arguments.valid is not None:
-        parts += _validation_rows(table, task, Path(arguments.valid))
+        parts += _further_rows(table, task, Path(arguments.valid))
+    calibration = None if arguments.calibration is None else _calibration_rows(table, task, arguments)
     with library_messages():
         model = _make_estimator(arguments, task.grades)
         model.fit(*parts[:2], weights, *parts[2:])
+        if calibration is not None:
+            model.conformalize(*calibration)
     notes = {"target": arguments.target, "weight": arguments.weight, "dropped": arguments.drop}
     save_model(model, out, notes, arguments.force)
     if not arguments.quiet:
         print(_summary(model, len(table), out))
+
+
+def _check_calibration_file(arguments: argparse.Namespace) -> None:
+    """Refuse rows that training sees as calibration rows: they would promise too much."""
+    if arguments.calibration is None:
+        return
+    path = Path(arguments.calibration)
+    for option, given in (("DATA", arguments.data), ("--valid", arguments.valid)):
+        if given is not None and Path(given).resolve() == path.resolve():
+            raise UsageError(
+                f"--calibration must be rows that training does not see, however: {path} is {option} too; "
+                "keep some rows out for it"
+            )
 
 
 def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -> _Task:
@@ -119,15 +140,36 @@ def _weight_values(column: pd.Series[Any], data: Path) -> NDArray[Any]:
     return values
 
 
-def _validation_rows(table: pd.DataFrame, task: _Task, path: Path) -> list[Any]:
-    """Features and targets of the validation file, read with the kinds that the training columns have."""
+def _further_rows(table: pd.DataFrame, task: _Task, path: Path) -> list[Any]:
+    """Features and targets of another file than DATA, read with the kinds that the training columns have."""
     import pandas as pd
 
     wanted = [*task.features, task.target]
     text = [name for name in wanted if not pd.api.types.is_numeric_dtype(table[name].dtype)]
     require_columns(wanted, files.column_names(path), path)
-    valid = files.read_table(path, text=text)
-    return [valid[task.features], target_values(valid[task.target], task.grades, path)]
+    rows = files.read_table(path, text=text)
+    return [rows[task.features], target_values(rows[task.target], task.grades, path)]
+
+
+def _calibration_rows(table: pd.DataFrame, task: _Task, arguments: argparse.Namespace) -> list[Any]:
+    """Features and targets of the calibration file; what is wrong with them is said before training, not after it."""
+    import numpy as np
+
+    from diffor.encoders import TabularInputs
+    from diffor.grades import grade_codes
+    from diffor.target import check_inside
+
+    path = Path(arguments.calibration)
+    features, targets = rows = _further_rows(table, task, path)
+    with library_messages():
+        inputs = TabularInputs().fit(table[task.features])
+    with library_messages(f"{path}: "):
+        inputs.transform(features)
+        if task.grades is None:
+            check_inside(targets, arguments.bounds or (-np.inf, np.inf), "y_cal")
+        else:
+            grade_codes(targets, np.asarray(task.grades), "y_cal")
+    return rows
 
 
 def _make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> Any:
@@ -156,11 +198,15 @@ def _summary(model: Any, n_rows: int, out: Path) -> str:
     score = "none, there were no validation rows"
     if history.best_score is not None:
         score = f"{history.best_score:.4g} at step {history.best_step}"
+    calibrated = []
+    if model.conformal_ is not None:
+        calibrated = [f"coverage         calibrated on {model.conformal_.n_rows} rows"]
     return "\n".join([
         f"model            {type(model).__name__}, preset {model.preset}",
         f"rows             {n_rows}",
         f"columns          {', '.join(listed)}",
         f"steps            {history.steps} ({history.stopped}) in {history.seconds:.1f} s",
         f"validation CRPS  {score}",
+        *calibrated,
         f"saved in         {out}",
     ])  # fmt: skip

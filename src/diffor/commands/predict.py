@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from diffor.prediction import Prediction
+
 
 def add(commands: Any) -> None:
     """Register the command and its arguments."""
@@ -34,7 +36,12 @@ def add(commands: Any) -> None:
     command.add_argument("data", metavar="DATA", help="rows to predict; columns the model does not know are ignored")
     command.add_argument("--out", required=True, metavar="FILE", help=".csv or .parquet file, or - for the screen")
     command.add_argument("--quantiles", type=as_levels, default=[], metavar="Q,...", help="levels to add as q columns")
-    command.add_argument("--coverage", type=as_share, metavar="C", help="add the interval low, high with coverage C")
+    command.add_argument(
+        "--coverage",
+        type=as_share,
+        metavar="C",
+        help="add low and high, between which the target lies with probability C; guaranteed after fit --calibration",
+    )
     command.add_argument("--samples", type=as_count, metavar="N", help="samples per row (default: the model's)")
     command.add_argument(
         "--statistic",
@@ -60,6 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise UsageError(f"--out must be another file than DATA, however: both are {data}; choose another")
     model = load_model(Path(arguments.model))
     outputs = _output_names(model, arguments)
+    _check_samples(model, arguments)
     keep = _kept_columns(arguments, names, outputs, data)
     columns = columns_by_kind(model, names, data)
 
@@ -73,17 +81,28 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:
     """Columns of the answer; options that do not fit the model are refused."""
+    ends = [] if arguments.coverage is None else ["low", "high"]
     if not is_classifier(model):
         if arguments.statistic == "qwk":
             raise UsageError("--statistic qwk is for grades, however: MODEL predicts an amount; use median or mean")
         levels = [f"q{level!r}" for level in arguments.quantiles]
-        return ["prediction", *levels, *(["low", "high"] if arguments.coverage is not None else [])]
-    for option in ("quantiles", "coverage"):
-        if getattr(arguments, option):
-            raise UsageError(f"--{option} is for amounts, however: MODEL predicts grades; use their p_ columns")
+        return ["prediction", *levels, *ends]
+    if arguments.quantiles:
+        raise UsageError("--quantiles is for amounts, however: MODEL predicts grades; use their p_ columns")
     if arguments.statistic not in (None, "median", "mode", "qwk"):
         raise UsageError(f"--statistic of grades must be median, mode or qwk, however: {arguments.statistic}")
-    return ["prediction", *(f"p_{grade}" for grade in model.classes_)]
+    return ["prediction", *(f"p_{grade}" for grade in model.classes_), *ends]
+
+
+def _check_samples(model: Any, arguments: argparse.Namespace) -> None:
+    """Refuse a guarantee for answers with another number of samples than the calibration rows had."""
+    count = model.settings_.n_samples
+    is_guaranteed = model.conformal_ is not None and arguments.coverage is not None
+    if is_guaranteed and arguments.samples not in (None, count):
+        raise UsageError(
+            f"--coverage of a calibrated MODEL needs the {count} samples per row that it was calibrated with, however: "
+            f"--samples {arguments.samples}; leave --samples or --coverage out"
+        )
 
 
 def _kept_columns(arguments: argparse.Namespace, names: list[str], outputs: list[str], data: Path) -> list[str]:
@@ -102,18 +121,36 @@ def _answers(model: Any, table: pd.DataFrame, arguments: argparse.Namespace) -> 
     """The answer's columns, in the order of :func:`_output_names`."""
     prediction = model.predict_distribution(table, arguments.samples)
     if is_classifier(model):
-        from diffor.grades import decide_grades, grade_shares
-
-        probabilities = grade_shares(prediction.samples, len(model.classes_))
-        decision = model.decision if arguments.statistic is None else arguments.statistic
-        yield model.classes_[decide_grades(probabilities, decision)]
-        yield from probabilities.T
+        yield from _grade_answers(model, prediction, arguments)
         return
     yield prediction.statistic("median" if arguments.statistic is None else arguments.statistic)
     if arguments.quantiles:
         yield from prediction.quantile(arguments.quantiles).T
-    if arguments.coverage is not None:
+    if arguments.coverage is None:
+        return
+    if model.conformal_ is None:
         yield from prediction.interval(arguments.coverage).T
+    else:  # opened where the method works, in [0, 1], so the model draws its samples a second time
+        yield from model.predict_interval(table, arguments.coverage).T
+
+
+def _grade_answers(model: Any, prediction: Prediction, arguments: argparse.Namespace) -> Iterator[NDArray[Any]]:
+    from diffor.conformal import open_sets, probable_sets
+    from diffor.grades import decide_grades, grade_shares
+
+    probabilities = grade_shares(prediction.samples, len(model.classes_))
+    decision = model.decision if arguments.statistic is None else arguments.statistic
+    yield model.classes_[decide_grades(probabilities, decision)]
+    yield from probabilities.T
+    if arguments.coverage is None:
+        return
+    # The sets of predict_set, without drawing the samples a second time.
+    if model.conformal_ is None:
+        held = probable_sets(probabilities, arguments.coverage)
+    else:
+        held = open_sets(probabilities, model.conformal_.threshold(arguments.coverage))
+    yield model.classes_[held.argmax(axis=1)]
+    yield model.classes_[held.shape[1] - 1 - held[:, ::-1].argmax(axis=1)]
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from torch import Tensor
 from diffor.method import Inputs
 
 Floats = NDArray[np.floating]
-Folds = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 MIN_ROWS = 100
 """Fewer rows cannot teach trees anything that a network would not see by itself."""
@@ -26,6 +25,7 @@ PRIOR_ROWS = 20.0
 """A category's mean target counts as if this many rows of the overall mean had been seen before."""
 PLACE_ROUNDS, SPREAD_ROUNDS = 500, 60
 MAX_DEPTH = 10
+MAX_FIT_ROWS = 100_000
 PIECE = 1 << 19
 """Pairs of row and tree that are followed at a time: what they need stays in the processor's cache."""
 
@@ -82,23 +82,18 @@ class Guide:
         target = y.double().numpy()
         importance = None if weights is None else weights.double().numpy()
         folds = list(split_folds(len(target), seed))
-        levels = [level_means(inputs[1][torch.from_numpy(rest)], target[rest]) for rest, _ in folds]
-        tables = [as_columns(inputs, means) for means in levels]
-        place = [
-            fit_trees(table, target, importance, fold, PLACE_ROUNDS, seed)
-            for table, fold in zip(tables, folds, strict=True)
-        ]
+        levels = [level_means(inputs[1], target, rest) for rest, _ in folds]
         seen = np.zeros((len(target), 2))
-        for trees, table, (_, held) in zip(place, tables, folds, strict=True):
-            seen[held, 0] = trees.predict(table[held]).numpy()
-        distance = np.abs(target - seen[:, 0])
-        spread = [
-            fit_trees(table, distance, importance, fold, SPREAD_ROUNDS, seed)
-            for table, fold in zip(tables, folds, strict=True)
-        ]
-        for trees, table, (_, held) in zip(spread, tables, folds, strict=True):
-            seen[held, 1] = trees.predict(table[held]).numpy()
-        return cls(list(zip(place, spread, levels, strict=True))), torch.from_numpy(seen).float()
+        trees = []
+        for kind, rounds in enumerate((PLACE_ROUNDS, SPREAD_ROUNDS)):
+            wanted = target if kind == 0 else np.abs(target - seen[:, 0])
+            trees.append([
+                fit_trees(inputs, means, wanted, importance, fold, rounds, seed)
+                for means, fold in zip(levels, folds, strict=True)
+            ])  # fmt: skip
+            for fitted, means, (_, held) in zip(trees[kind], levels, folds, strict=True):
+                seen[held, kind] = answer(fitted, inputs, means, held)
+        return cls(list(zip(*trees, levels, strict=True))), torch.from_numpy(seen).float()
 
     def transform(self, inputs: Inputs) -> Tensor:
         """What the trees say about rows that none of them has seen: the folds' mean. **Shape:** -> ``(n, 2)``."""
@@ -146,15 +141,16 @@ def split_folds(n_rows: int, seed: int) -> Iterator[tuple[NDArray[np.int64], NDA
         yield np.flatnonzero(~held), np.flatnonzero(held)
 
 
-def level_means(codes: Tensor, target: Floats) -> list[Tensor]:
-    """Mean target of each code of each categorical column, drawn to the overall mean where rows are few.
+def level_means(codes: Tensor, target: Floats, rows: NDArray[np.int64]) -> list[Tensor]:
+    """Mean target of each code of each categorical column in some rows, drawn to the overall mean where they are few.
 
-    **Shape:** codes ``(n, c)`` -> c tables ``(codes,)``; the last entry stands for codes that never occurred.
+    **Shape:** codes ``(n, c)``, rows ``(r,)`` -> c tables ``(codes + 1,)``; the last entry stands for other codes.
     """
-    overall, means = float(target.mean()), []
-    for column in codes.numpy().T:
+    overall, means = float(target[rows].mean()), []
+    for place in range(codes.shape[1]):
+        column = codes[:, place].numpy()[rows]
         size = int(column.max()) + 1
-        total = np.bincount(column, weights=target, minlength=size)
+        total = np.bincount(column, weights=target[rows], minlength=size)
         count = np.bincount(column, minlength=size)
         known = (total + PRIOR_ROWS * overall) / (count + PRIOR_ROWS)
         means.append(torch.from_numpy(np.append(known, overall)).float())
@@ -169,28 +165,51 @@ def as_columns(inputs: Inputs, levels: list[Tensor]) -> Tensor:
     return columns if columns.shape[1] else columns.new_zeros(len(columns), 1)
 
 
+def answer(trees: Trees, inputs: Inputs, levels: list[Tensor], rows: NDArray[np.int64]) -> Floats:
+    """What trees say about some rows, a block at a time. **Shape:** rows ``(r,)`` -> ``(r,)``."""
+    blocks = np.array_split(rows, max(1, len(rows) // MAX_FIT_ROWS))
+    return np.concatenate([trees.predict(as_columns(_take(inputs, block), levels)).numpy() for block in blocks])
+
+
 def fit_trees(
-    columns: Tensor, target: Floats, weights: Floats | None, fold: tuple[Any, Any], rounds: int, seed: int
+    inputs: Inputs,
+    levels: list[Tensor],
+    target: Floats,
+    weights: Floats | None,
+    fold: tuple[NDArray[np.int64], NDArray[np.int64]],
+    rounds: int,
+    seed: int,
 ) -> Trees:
-    """Boost trees on one part of the rows until the other part is answered no better."""
+    """Boost trees on one part of the rows until the other part is answered no better.
+
+    At most ``MAX_FIT_ROWS`` rows are drawn from each part, so that neither time nor memory grows beyond.
+    """
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
 
-    table = columns.numpy()
-    (rest, held), few_columns = fold, table.shape[1] < 5
+    draw = np.random.default_rng(seed)
+    rest, held = (
+        part if len(part) <= MAX_FIT_ROWS else draw.choice(part, MAX_FIT_ROWS, replace=False) for part in fold
+    )
+    table, check = (as_columns(_take(inputs, part), levels).numpy() for part in (rest, held))
     model = HistGradientBoostingRegressor(
         learning_rate=0.1,
         max_iter=rounds,
         max_depth=MAX_DEPTH,
-        max_features=1.0 if few_columns else 0.5,
+        max_features=1.0 if table.shape[1] < 5 else 0.5,
         early_stopping=True,
         n_iter_no_change=15,
         random_state=seed % 2**31,
     )
     of_rest, of_held = (None if weights is None else weights[part] for part in (rest, held))
     with threadpool_limits(torch.get_num_threads()):  # threads that wait for each other make it many times slower
-        model.fit(table[rest], target[rest], of_rest, X_val=table[held], y_val=target[held], sample_weight_val=of_held)
+        model.fit(table, target[rest], of_rest, X_val=check, y_val=target[held], sample_weight_val=of_held)
     return flatten(model, int(np.argmax(model.validation_score_)))
+
+
+def _take(inputs: Inputs, rows: NDArray[np.int64]) -> Inputs:
+    index = torch.from_numpy(rows)
+    return tuple(part[index] for part in inputs)
 
 
 def flatten(model: Any, n_trees: int) -> Trees:
