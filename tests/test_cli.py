@@ -551,7 +551,6 @@ WRONG = {
     "predict HOME/price HOME/rows.csv --out o.csv --statistic qwk": "--statistic qwk is for grades",
     "predict HOME/quality HOME/rows.csv --out o.csv --statistic mean": "--statistic of grades must be median, mode or",
     "predict HOME/quality HOME/rows.csv --out o.csv --quantiles 0.5": "--quantiles is for amounts",
-    "predict HOME/quality HOME/rows.csv --out o.csv --coverage 0.5": "--coverage is for amounts",
     "predict HOME/price HOME/rows.csv --out o.csv --keep idd": "'idd' (did you mean 'id'?)",
     "predict HOME/price HOME/rows.csv --out o.csv --keep id --keep-all": "not allowed with argument",
     "predict HOME/price clash.csv --out o.csv --keep-all": "must not be called like the answer's, however: 'pred",

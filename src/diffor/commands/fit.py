@@ -166,7 +166,8 @@ def _calibration_rows(table: pd.DataFrame, task: _Task, arguments: argparse.Name
     with library_messages(f"{path}: "):
         inputs.transform(features)
         if task.grades is None:
-            check_inside(targets, arguments.bounds or (-np.inf, np.inf), "y_cal")
+            low, high = arguments.bounds or (-np.inf, np.inf)
+            check_inside(targets, (low, high), "y_cal")
         else:
             grade_codes(targets, np.asarray(task.grades), "y_cal")
     return rows

@@ -67,12 +67,12 @@ def run(arguments: argparse.Namespace) -> None:
             raise UsageError(f"--out must be another file than DATA, however: both are {data}; choose another")
     model = load_model(Path(arguments.model))
     outputs = _output_names(model, arguments)
-    _check_samples(model, arguments)
     keep = _kept_columns(arguments, names, outputs, data)
     columns = columns_by_kind(model, names, data)
+    threshold = _threshold(model, arguments)  # once for all chunks, as is its warning
 
     def answer(table: pd.DataFrame) -> dict[str, NDArray[Any]]:
-        return dict(zip(outputs, _answers(model, table, arguments), strict=True))
+        return dict(zip(outputs, _answers(model, table, arguments, threshold), strict=True))
 
     with _output(out) as write, answered_chunks(data, columns, answer, keep) as chunks:
         for chunk, answers in chunks:
@@ -94,15 +94,17 @@ def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:
     return ["prediction", *(f"p_{grade}" for grade in model.classes_), *ends]
 
 
-def _check_samples(model: Any, arguments: argparse.Namespace) -> None:
-    """Refuse a guarantee for answers with another number of samples than the calibration rows had."""
+def _threshold(model: Any, arguments: argparse.Namespace) -> float | None:
+    """How far a calibrated model's intervals or sets must be opened; None where no guarantee is asked for or given."""
+    if model.conformal_ is None or arguments.coverage is None:
+        return None
     count = model.settings_.n_samples
-    is_guaranteed = model.conformal_ is not None and arguments.coverage is not None
-    if is_guaranteed and arguments.samples not in (None, count):
+    if arguments.samples not in (None, count):
         raise UsageError(
             f"--coverage of a calibrated MODEL needs the {count} samples per row that it was calibrated with, however: "
             f"--samples {arguments.samples}; leave --samples or --coverage out"
         )
+    return float(model.conformal_.threshold(arguments.coverage))
 
 
 def _kept_columns(arguments: argparse.Namespace, names: list[str], outputs: list[str], data: Path) -> list[str]:
@@ -117,38 +119,55 @@ def _kept_columns(arguments: argparse.Namespace, names: list[str], outputs: list
     return keep
 
 
-def _answers(model: Any, table: pd.DataFrame, arguments: argparse.Namespace) -> Iterator[NDArray[Any]]:
-    """The answer's columns, in the order of :func:`_output_names`."""
-    prediction = model.predict_distribution(table, arguments.samples)
+def _answers(
+    model: Any, table: pd.DataFrame, arguments: argparse.Namespace, threshold: float | None
+) -> Iterator[NDArray[Any]]:
+    """The answer's columns, in the order of :func:`_output_names`; without threshold, nothing is guaranteed."""
+    from diffor.prediction import Prediction
+
     if is_classifier(model):
-        yield from _grade_answers(model, prediction, arguments)
+        yield from _grade_answers(model, table, arguments, threshold)
         return
+    # Samples are drawn once, in [0, 1], where guaranteed intervals are opened.
+    unit = Prediction.concatenate(list(model._unit_predictions(table, arguments.samples)))
+    prediction = unit.map(model.scale_.from_unit)
     yield prediction.statistic("median" if arguments.statistic is None else arguments.statistic)
     if arguments.quantiles:
         yield from prediction.quantile(arguments.quantiles).T
-    if arguments.coverage is None:
-        return
-    if model.conformal_ is None:
+    if threshold is not None:
+        yield from _guaranteed_intervals(model, unit, threshold).T
+    elif arguments.coverage is not None:
         yield from prediction.interval(arguments.coverage).T
-    else:  # opened where the method works, in [0, 1], so the model draws its samples a second time
-        yield from model.predict_interval(table, arguments.coverage).T
 
 
-def _grade_answers(model: Any, prediction: Prediction, arguments: argparse.Namespace) -> Iterator[NDArray[Any]]:
+def _guaranteed_intervals(model: Any, unit: Prediction, threshold: float) -> NDArray[Any]:
+    """What ``predict_interval`` answers, from samples that are there already. **Shape:** -> ``(n, 2)``."""
+    import numpy as np
+
+    from diffor.conformal import open_intervals
+
+    if np.isinf(threshold):
+        return np.tile(model.conformal_.widest, (len(unit), 1))
+    return np.asarray(model.scale_.from_unit(open_intervals(unit, threshold)))
+
+
+def _grade_answers(
+    model: Any, table: pd.DataFrame, arguments: argparse.Namespace, threshold: float | None
+) -> Iterator[NDArray[Any]]:
     from diffor.conformal import open_sets, probable_sets
     from diffor.grades import decide_grades, grade_shares
 
-    probabilities = grade_shares(prediction.samples, len(model.classes_))
+    samples = model.predict_distribution(table, arguments.samples).samples
+    probabilities = grade_shares(samples, len(model.classes_))
     decision = model.decision if arguments.statistic is None else arguments.statistic
     yield model.classes_[decide_grades(probabilities, decision)]
     yield from probabilities.T
     if arguments.coverage is None:
         return
-    # The sets of predict_set, without drawing the samples a second time.
-    if model.conformal_ is None:
+    if threshold is None:
         held = probable_sets(probabilities, arguments.coverage)
     else:
-        held = open_sets(probabilities, model.conformal_.threshold(arguments.coverage))
+        held = open_sets(probabilities, threshold)
     yield model.classes_[held.argmax(axis=1)]
     yield model.classes_[held.shape[1] - 1 - held[:, ::-1].argmax(axis=1)]
 
