@@ -357,7 +357,7 @@ def test_interrupts_and_bugs_leave_no_output(
     def fail(*arguments: object) -> None:
         raise failure
 
-    monkeypatch.setattr(diffor.DiffoRRegressor, "predict_distribution", fail)
+    monkeypatch.setattr(diffor.DiffoRRegressor, "_unit_predictions", fail)
     arguments = ["predict", str(home / "price"), str(home / "rows.csv"), "--out", "out.csv"]
     if isinstance(failure, KeyboardInterrupt):
         assert main(arguments) == 130
