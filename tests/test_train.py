@@ -136,7 +136,7 @@ def test_the_time_limit_shortens_the_decay():
 def test_a_loss_that_is_not_finite_stops_with_step_and_cure():
     rows = make_rows()
     rows.inputs[0][:] = float("nan")
-    with pytest.raises(FloatingPointError, match=r"became nan at step 0: lower learning_rate \(now 0.002\)"):
+    with pytest.raises(FloatingPointError, match=r"became nan at step 0: lower learning_rate \(now 0.006\)"):
         train(make_model(), rows, None, CONFIG)
 
 

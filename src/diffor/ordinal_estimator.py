@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
@@ -106,6 +107,7 @@ class OrdinalEstimator(BaseEstimator):
 
     def _fit(self: Self, X: Any, y: Array, sample_weight: Any, X_val: Any, y_val: Array | None) -> Self:
         """Fit on targets in units of ``scale_``, which the caller has set."""
+        started = time.monotonic()
         self.conformal_ = None  # scores of another model promise nothing
         table = as_table(X)
         check_consistent_length(table, y)
@@ -121,9 +123,9 @@ class OrdinalEstimator(BaseEstimator):
         self.guide_ = None
         data = self._guided(self._rows(*training))
         if validation is None:
-            self._train(data, None, None)
+            self._train(data, None, None, started)
         else:
-            self._train(data, self._rows(*validation), validation[1])
+            self._train(data, self._rows(*validation), validation[1], started)
         return self
 
     def _split(self, table: pd.DataFrame, y: Array, weights: Array | None) -> Any:
@@ -165,11 +167,13 @@ class OrdinalEstimator(BaseEstimator):
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return torch.device(self.device)
 
-    def _train(self, data: Rows, valid: Rows | None, y_valid: Array | None) -> None:
+    def _train(self, data: Rows, valid: Rows | None, y_valid: Array | None, started: float) -> None:
         device = self._device()
+        # What the guide took is gone from the time that was given.
+        left = None if self.time_limit is None else max(self.time_limit - (time.monotonic() - started), 1e-3)
         config = TrainConfig(
             **self.settings_.for_training(),
-            time_limit=self.time_limit,
+            time_limit=left,
             checkpoint_dir=None if self.checkpoint_dir is None else str(self.checkpoint_dir),
             seed=self.seed_,
             verbose=self.verbose,

@@ -104,6 +104,8 @@ PRESETS = {
         decay=False,
         ema=0.0,
         gradient_clip=float("inf"),
+        evaluate_every=100,
+        patience=8,
     ),
 }
 

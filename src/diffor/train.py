@@ -58,16 +58,16 @@ class Rows:
 class TrainConfig:
     """How to train; the defaults are those of the ``balanced`` preset."""
 
-    max_steps: int = 3000
+    max_steps: int = 800
     batch_size: int = 256
-    learning_rate: float = 2e-3
+    learning_rate: float = 6e-3
     weight_decay: float = 0.0
     warmup_share: float = 0.05
     decay: bool = True
     ema: float = 0.999
     gradient_clip: float = 1.0
-    evaluate_every: int = 100
-    patience: int = 8
+    evaluate_every: int = 50
+    patience: int = 6
     time_limit: float | None = None
     checkpoint_dir: str | None = None
     seed: int = 0
