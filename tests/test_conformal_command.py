@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -262,3 +263,20 @@ def test_options_that_break_the_guarantee_are_refused(
     monkeypatch.chdir(mistakes)
     words = ["predict", *typed.replace("HOME", str(home)).split(), "--out", "out.csv"]
     check_refusal(words, mistakes, WRONG_PREDICT[typed], capsys)
+
+
+# --- evaluate ---
+
+
+def test_evaluate_measures_the_intervals_that_predict_writes(
+    home: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = predict(home, "price", "--coverage", "0.8")
+    truth = files.read_table(home / "new.csv")["price"]
+    expected = ((table["low"] <= truth) & (truth <= table["high"])).mean()
+    capsys.readouterr()
+    assert main(["evaluate", str(home / "price"), str(home / "new.csv"), "--coverage", "0.8", "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)["metrics"]["coverage"]["model"]
+    assert measured == pytest.approx(expected)
+    assert main(["evaluate", str(home / "price_alone"), str(home / "new.csv"), "--coverage", "0.8", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["coverage"]["model"] != pytest.approx(measured)

@@ -21,6 +21,7 @@ from diffor.conformal import (
 )
 from diffor.grades import check_decision, decide_grades, find_grades, grade_codes, grade_shares
 from diffor.ordinal_estimator import BLOCK_ROWS, Array, OrdinalEstimator, UnlistedArgument
+from diffor.prediction import Prediction
 from diffor.target import GradeScale, TargetScale, check_inside
 
 
@@ -141,10 +142,13 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
         if self.conformal_ is None:
             return np.concatenate([part.interval(coverage) for part in self._predictions(X)])
         threshold = self.conformal_.threshold(coverage)
-        unit = np.concatenate([open_intervals(part, threshold) for part in self._unit_predictions(X)])
-        if np.isinf(threshold):
+        return np.concatenate([self._guaranteed(part, threshold) for part in self._unit_predictions(X)])
+
+    def _guaranteed(self, unit: Prediction, threshold: float) -> Array:
+        """Intervals opened as far as the calibration asks, from samples in [0, 1]. **Shape:** -> ``(rows, 2)``."""
+        if self.conformal_ is not None and np.isinf(threshold):
             return np.tile(self.conformal_.widest, (len(unit), 1))
-        return self.scale_.from_unit(unit)
+        return self.scale_.from_unit(open_intervals(unit, threshold))
 
     def predict_proba(self, X: Any, cuts: ArrayLike | None = None) -> Array:
         """Probability of each range between the rising ``cuts``, which may be chosen after training.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from diffor.commands.usage import UsageError, require_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from diffor.prediction import Prediction
 
     Answers = Iterator[tuple[files.Chunk, Any]]
     Scores = dict[str, tuple[float | None, float | None]]
@@ -59,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
         with answered_chunks(data, columns, model.predict_proba) as answers:
             scores = _score_grades(model, truth, answers)
     else:
-        with answered_chunks(data, columns, model.predict_distribution) as answers:
+        with answered_chunks(data, columns, _amounts(model, arguments.coverage)) as answers:
             scores = _score_amounts(truth, answers, arguments.coverage)
     if arguments.json:
         facts = {"model": type(model).__name__, "target": target, "rows": len(truth), "nominal_coverage": None
@@ -92,6 +94,20 @@ def _truth(model: Any, target: str, data: Path) -> NDArray[Any]:
     return places
 
 
+def _amounts(model: Any, level: float) -> Callable[[Any], tuple[Prediction, NDArray[Any]]]:
+    """A function that answers rows with their distributions and their intervals, guaranteed where calibrated."""
+    from diffor.prediction import Prediction
+
+    threshold = None if model.conformal_ is None else model.conformal_.threshold(level)
+
+    def answer(table: Any) -> tuple[Prediction, NDArray[Any]]:
+        unit = Prediction.concatenate(list(model._unit_predictions(table)))
+        prediction = unit.map(model.scale_.from_unit)
+        return prediction, prediction.interval(level) if threshold is None else model._guaranteed(unit, threshold)
+
+    return answer
+
+
 def _score_amounts(truth: NDArray[Any], answers: Answers, level: float) -> Scores:
     """Metrics of predicted amounts, each beside the best that a constant answer could reach on these rows."""
     import numpy as np
@@ -99,10 +115,10 @@ def _score_amounts(truth: NDArray[Any], answers: Answers, level: float) -> Score
     from diffor import metrics
 
     median, low, high, crps = np.empty((4, len(truth)))
-    for chunk, prediction in answers:
+    for chunk, (prediction, interval) in answers:
         rows = slice(chunk.first, chunk.first + len(chunk))
         median[rows], crps[rows] = prediction.median, prediction.crps(truth[rows])
-        low[rows], high[rows] = prediction.interval(level).T
+        low[rows], high[rows] = interval.T
     ends = np.quantile(truth, [(1 - level) / 2, (1 + level) / 2])
     constant = [np.full(len(truth), value) for value in (np.median(truth), truth.mean(), *ends)]
     varies = np.ptp(truth) > 0

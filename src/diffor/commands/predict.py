@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from diffor.prediction import Prediction
-
 
 def add(commands: Any) -> None:
     """Register the command and its arguments."""
@@ -135,20 +133,9 @@ def _answers(
     if arguments.quantiles:
         yield from prediction.quantile(arguments.quantiles).T
     if threshold is not None:
-        yield from _guaranteed_intervals(model, unit, threshold).T
+        yield from model._guaranteed(unit, threshold).T
     elif arguments.coverage is not None:
         yield from prediction.interval(arguments.coverage).T
-
-
-def _guaranteed_intervals(model: Any, unit: Prediction, threshold: float) -> NDArray[Any]:
-    """What ``predict_interval`` answers, from samples that are there already. **Shape:** -> ``(n, 2)``."""
-    import numpy as np
-
-    from diffor.conformal import open_intervals
-
-    if np.isinf(threshold):
-        return np.tile(model.conformal_.widest, (len(unit), 1))
-    return np.asarray(model.scale_.from_unit(open_intervals(unit, threshold)))
 
 
 def _grade_answers(
