@@ -6,6 +6,7 @@ the target in closed form.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -46,7 +47,7 @@ def _with_category(table: pd.DataFrame, column: str, names: Sequence[str], rando
     return widened
 
 
-class Law:
+class Law(ABC):
     """A distribution of inputs and, given them, of the target. **Shape:** of each moment ``(n,)``."""
 
     name: ClassVar[str]
@@ -56,25 +57,25 @@ class Law:
     bounds: ClassVar[tuple[float, float] | None] = None
     side: ClassVar[tuple[str, ...]] = ()
 
+    @abstractmethod
     def inputs(self, n_rows: int, random: np.random.Generator) -> pd.DataFrame:
         """Draw rows of inputs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draw(self, x: pd.DataFrame, n_samples: int, random: np.random.Generator) -> Values:
         """Draw targets of each row. **Shape:** ``(n, n_samples)``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cdf(self, x: pd.DataFrame, y: Values) -> Values:
         """Probability of a target at or below ``y``. **Shape:** ``(n,)`` -> ``(n,)``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mean(self, x: pd.DataFrame) -> Values:
         """Expected target."""
-        raise NotImplementedError
 
+    @abstractmethod
     def variance(self, x: pd.DataFrame) -> Values:
         """Variance of the target."""
-        raise NotImplementedError
 
 
 class Bimodal(Law):
