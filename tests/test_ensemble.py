@@ -5,7 +5,7 @@ import torch
 from diffor import DiffoRRegressor
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder
-from diffor.ensemble import ValidationScore, choose_encoders, fit_dispersion, keep_better, set_fineness
+from diffor.ensemble import KINDS, ValidationScore, choose_encoders, fit_dispersion, keep_better, set_fineness
 from diffor.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.prediction import Prediction
 from diffor.presets import PRESETS, count_members
@@ -27,14 +27,27 @@ def test_small_tables_get_more_members_and_a_number_is_obeyed():
     assert count_members(PRESETS["fast"], 100) == 1
 
 
-def test_auto_gives_members_different_encoders_and_a_name_gives_all_the_same():
-    kinds = ["piecewise+guide", "periodic+coarse", "periodic+guide", "piecewise+coarse"]
-    unguided = ["piecewise", "periodic+coarse", "periodic"]
-    assert choose_encoders("auto", 5, n_rows=100, has_guide=True) == [*kinds, kinds[0]]
-    assert choose_encoders("auto", 3, n_rows=100, has_guide=False) == unguided
-    assert choose_encoders("auto", 2, n_rows=10_000, has_guide=True) == ["periodic+guide", "piecewise+guide+coarse"]
-    assert choose_encoders("plain", 2, n_rows=100, has_guide=True) == ["plain+guide"] * 2
-    assert choose_encoders("plain", 2, n_rows=100, has_guide=False) == ["plain"] * 2
+@pytest.mark.parametrize(
+    ("n_rows", "spread", "of_grades", "kinds"),
+    [
+        (100, 0.01, False, KINDS["sharp"]),
+        (100, 0.20, False, KINDS["blurred"]),
+        (100, 0.20, True, KINDS["grades"]),
+        (100, None, False, ["piecewise", "periodic+coarse", "periodic", "piecewise+coarse"]),
+        (100, None, True, ["plain", "periodic", "piecewise"]),
+        (10_000, 0.01, False, KINDS["many rows"]),
+        (10_000, 0.01, True, KINDS["many rows of grades"]),
+    ],
+)
+def test_members_are_of_kinds_that_suit_the_table_in_turn(n_rows, spread, of_grades, kinds):
+    assert choose_encoders(len(kinds) + 1, n_rows, spread, of_grades) == [*kinds, kinds[0]]
+
+
+@pytest.mark.parametrize("guide", [True, False])
+def test_a_named_encoder_is_that_of_all_members(guide):
+    X = np.random.default_rng(0).normal(size=(150, 2))
+    model = DiffoRRegressor(encoder="plain", guide=guide, n_members=2, max_steps=2, verbose=0).fit(X, X[:, 0])
+    assert model.encoders_ == ["plain+guide" if guide else "plain"] * 2
 
 
 class Rowwise(Encoder):
@@ -72,10 +85,18 @@ def test_validation_rows_decide_which_encoders_stay(values, kept):
     kinds = ["piecewise+guide", "periodic", "periodic+guide", "piecewise"]
     members = [OrdinalModel(Rowwise(), Always(value)) for value in values]
     ensemble = OrdinalEnsemble(members)
-    y = np.array([0.5, 0.3, 0.7, 0.5, 0.5])
+    y = np.tile([0.5, 0.3, 0.7, 0.5, 0.5], 20)
     score = make_score(y, TargetScale(bounds=(0, 1)).fit(y))
     assert keep_better(ensemble, kinds, score) == [kinds[place] for place in kept]
     assert [id(member) for member in ensemble.members] == [id(members[place]) for place in kept]
+
+
+def test_few_rows_do_not_decide_which_encoders_stay():
+    kinds, values = ["piecewise+guide", "periodic"], [0.5, 0.62]
+    y = np.array([0.5, 0.62, 0.45])  # the first is better on average, by less than its error
+    score = make_score(y, TargetScale(bounds=(0, 1)).fit(y))
+    ensemble = OrdinalEnsemble([OrdinalModel(Rowwise(), Always(value)) for value in values])
+    assert keep_better(ensemble, kinds, score) == kinds
 
 
 def test_the_joint_loss_lets_each_member_learn_as_if_alone():

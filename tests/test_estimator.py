@@ -315,7 +315,7 @@ def test_wrong_settings_are_named(arguments, message):
 
 def test_wrong_questions_are_named(fitted):
     table = make_table(2)[0]
-    with pytest.raises(ValueError, match="statistic must be 'mean', 'median', 'mode' or a level"):
+    with pytest.raises(ValueError, match="statistic must be 'mean', 'median', 'mode', 'native' or a level"):
         fitted.predict(table, statistic="best")
     with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1"):
         fitted.predict_interval(table, 90)
@@ -557,3 +557,30 @@ def test_checkpoints_refuse_other_data(tmp_path):
     DiffoRRegressor(checkpoint_dir=tmp_path, **QUICK).fit(table, y)
     with pytest.raises(CheckpointError, match="other data or settings"):
         DiffoRRegressor(checkpoint_dir=tmp_path, **QUICK).fit(table, y[::-1])
+
+
+# Grades and their increments.
+
+
+@pytest.mark.parametrize(("preset", "n_increments", "decoding"), [("fast", 2, "cumulative"), ("paper", 8, "heads")])
+def test_presets_give_grades_an_increment_for_each_border_but_the_papers_own(preset, n_increments, decoding):
+    X = np.linspace(0, 1, 60)[:, None]
+    model = DiffoRClassifier(preset, max_steps=2, random_state=0, verbose=0).fit(X, (X[:, 0] * 2.99).astype(int))
+    assert (model.settings_.n_increments, model.settings_.decoding) == (n_increments, decoding)
+
+
+def test_chosen_increments_of_grades_are_obeyed_and_many_grades_are_treated_as_values():
+    X = np.linspace(0, 1, 60)[:, None]
+    chosen = DiffoRClassifier("fast", n_increments=4, max_steps=2, verbose=0).fit(X, (X[:, 0] * 2.99).astype(int))
+    many = DiffoRClassifier("fast", max_steps=2, verbose=0).fit(X, np.arange(60) // 2)
+    assert [model.settings_.decoding for model in (chosen, many)] == ["chain", "chain"]
+    assert [model.settings_.n_increments for model in (chosen, many)] == [4, 8]
+
+
+def test_cumulative_decoding_is_refused_where_it_has_no_meaning():
+    X = np.linspace(0, 1, 60)[:, None]
+    with pytest.raises(ValueError, match="decoding='cumulative' reads grades, however: this is DiffoRRegressor; use"):
+        DiffoRRegressor(decoding="cumulative", verbose=0).fit(X, X[:, 0])
+    rule = "needs an increment for each border between grades, 2, however: n_increments=5; leave n_increments out"
+    with pytest.raises(ValueError, match=rule):
+        DiffoRClassifier(decoding="cumulative", n_increments=5, verbose=0).fit(X, (X[:, 0] * 2.99).astype(int))

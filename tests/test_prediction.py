@@ -263,7 +263,7 @@ def test_coverage_outside_the_open_unit_interval_is_refused(coverage):
 
 @pytest.mark.parametrize("name", ["std", "", None, True])
 def test_an_unknown_statistic_is_refused(name):
-    with refused(f"statistic must be 'mean', 'median', 'mode' or a level in [0, 1], however: {name!r}"):
+    with refused(f"statistic must be 'mean', 'median', 'mode', 'native' or a level in [0, 1], however: {name!r}"):
         Prediction([[1.0]]).statistic(name)
 
 

@@ -29,14 +29,22 @@ GUIDED = "+guide"
 """What is added to the kind of a member whose encoder reads the guide's answer."""
 COARSE = "+coarse"
 """What is added to the kind of a member with half as many increments: better where the target is mostly noise."""
-FEW_KINDS: tuple[str, ...] = ("periodic+guide", "piecewise+guide+coarse")
-MANY_KINDS: tuple[str, ...] = ("piecewise+guide", "periodic+coarse", "periodic+guide", "piecewise+coarse")
+KINDS: dict[str, tuple[str, ...]] = {
+    "many rows": ("periodic+guide", "piecewise+guide+coarse"),
+    "sharp": ("piecewise+guide", "periodic+coarse", "periodic+guide", "piecewise+coarse"),
+    "blurred": ("guide", "plain+guide+coarse", "periodic+guide", "piecewise+guide+coarse"),
+    "many rows of grades": ("periodic+guide", "piecewise+guide"),
+    "grades": ("guide", "plain+guide", "periodic+guide", "piecewise+guide"),
+}
 """What the members of ``encoder="auto"`` are in turn. Where rows are few, members of many kinds are wrong in different
-ways; where rows abound, the guide helps all."""
+ways: where the guide is close to the target some do better without it, elsewhere nobody does, and one sees nothing
+else. Where rows abound, the guide helps all. Grades have one increment for each border, so no member is coarse."""
 SHARP, NOISY = 0.05, 0.11
 """Mean distances of the target from the guide's answer, as shares of its range: see :func:`set_fineness`."""
 CLEARLY_BETTER = 0.98
-"""Some of the members replace all of them where their score is at most this share of that of all."""
+"""Some of the members replace all of them where their score is at most this share of that of all ..."""
+STANDARD_ERRORS = 2.0
+"""... and the gain is this many times as large as the error with which the validation rows tell it."""
 
 
 class ValidationScore:
@@ -67,7 +75,11 @@ class ValidationScore:
 
     def of(self, prediction: Prediction) -> float:
         """Score of predictions in [0, 1] of the validation rows."""
-        return float(np.average(prediction.map(self.scale.from_unit).crps(self.y), weights=self.weights))
+        return float(np.average(self.of_each(prediction), weights=self.weights))
+
+    def of_each(self, prediction: Prediction) -> NDArray[np.floating]:
+        """Score of each validation row's prediction in [0, 1]. **Shape:** -> ``(n,)``."""
+        return prediction.map(self.scale.from_unit).crps(self.y)
 
     def covered(self, prediction: Prediction) -> float:
         """Share of validation rows inside their 90 % intervals, of predictions in [0, 1]."""
@@ -112,10 +124,15 @@ def fit_ensemble(
 ) -> tuple[OrdinalEnsemble, list[str], History]:
     """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
     has_guide = len(data.inputs) > 2
-    encoders = choose_encoders(settings.encoder, count_members(settings, len(data)), len(data), has_guide)
+    of_grades = settings.decoding == "cumulative"
+    spread = float(data.inputs[2][:, 1].mean()) if has_guide else None
+    count = count_members(settings, len(data))
     if settings.encoder == "auto":
-        spread = float(data.inputs[2][:, 1].mean()) if has_guide else None
-        encoders = [set_fineness(kind, spread, can_halve=settings.n_increments % 2 == 0) for kind in encoders]
+        encoders = choose_encoders(count, len(data), spread, of_grades)
+        if not of_grades:
+            encoders = [set_fineness(kind, spread, can_halve=settings.n_increments % 2 == 0) for kind in encoders]
+    else:
+        encoders = [settings.encoder + GUIDED * has_guide] * count
     ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data)).to(data.y.device)
     for member in ensemble.members:
         member.method.prepare(data.y)  # type: ignore[union-attr, operator]
@@ -124,22 +141,28 @@ def fit_ensemble(
         calibrate_methods(ensemble, score)
         fine = score.finer()
         encoders = keep_better(ensemble, encoders, fine)
-        if settings.calibrate and len(score.rows) >= MIN_CALIBRATION_ROWS:
+        if settings.calibrate and not of_grades and len(score.rows) >= MIN_CALIBRATION_ROWS:
             ensemble.dispersion.fill_(fit_dispersion(fine.predict(ensemble), fine))
     return ensemble, encoders, history
 
 
-def choose_encoders(name: str, count: int, n_rows: int, has_guide: bool) -> list[str]:
-    """The kind of each member's encoder.
+def choose_encoders(count: int, n_rows: int, spread: float | None, of_grades: bool) -> list[str]:
+    """The kind of each member's encoder; ``spread`` is that of the target around the guide, None without a guide.
 
-    >>> choose_encoders("auto", 2, n_rows=1000, has_guide=True), choose_encoders("auto", 2, 1000, has_guide=False)
-    (['piecewise+guide', 'periodic+coarse'], ['piecewise', 'periodic+coarse'])
+    >>> choose_encoders(2, n_rows=1000, spread=0.02, of_grades=False)
+    ['piecewise+guide', 'periodic+coarse']
+    >>> choose_encoders(2, n_rows=1000, spread=None, of_grades=True)
+    ['plain', 'periodic']
     """
-    if name != "auto":
-        return [name + GUIDED * has_guide] * count
-    kinds = MANY_KINDS if n_rows < SMALL_TABLE else FEW_KINDS
-    if not has_guide:
-        kinds = tuple(kind.replace(GUIDED, "") for kind in kinds)
+    has_many_rows = n_rows >= SMALL_TABLE
+    if of_grades:
+        kinds = KINDS["many rows of grades" if has_many_rows else "grades"]
+    elif has_many_rows:
+        kinds = KINDS["many rows"]
+    else:
+        kinds = KINDS["sharp" if spread is None or spread < SHARP else "blurred"]
+    if spread is None:
+        kinds = tuple(kind.replace(GUIDED, "") for kind in kinds if kind != "guide")
     return [kinds[place % len(kinds)] for place in range(count)]
 
 
@@ -161,17 +184,35 @@ def keep_better(ensemble: OrdinalEnsemble, encoders: list[str], score: Validatio
     """Keep all members, or only those with, or without, a trait where that is clearly better; names what is kept."""
     places = range(len(encoders))
     choices = [list(places)]
-    for trait in (GUIDED, COARSE, "periodic"):
+    for trait in ("guide", COARSE, "periodic"):
         groups = [[place for place in places if (trait in encoders[place]) == wanted] for wanted in (True, False)]
         choices += groups if all(groups) else []
     if len(choices) == 1:
         return encoders
     everyone = list(ensemble.members)
     answers = [score.predict(OrdinalEnsemble([cast(OrdinalModel, member)])).samples for member in everyone]
-    scores = [score.of(joined([answers[place] for place in chosen], score.n_samples)) for chosen in choices]
-    best = choices[int(np.argmin([scores[0] * CLEARLY_BETTER, *scores[1:]]))]
+    scores = [score.of_each(joined([answers[place] for place in chosen], score.n_samples)) for chosen in choices]
+    best = choices[choose_clearly_better(np.stack(scores), score.weights)]
     ensemble.members = nn.ModuleList(everyone[place] for place in best)
     return [encoders[place] for place in best]
+
+
+def choose_clearly_better(scores: NDArray[np.floating], weights: NDArray[np.floating] | None = None) -> int:
+    """Place of the best scores, or 0 where they are not clearly better than the first: few rows prove little.
+
+    The gain must be 2 % of the first's mean and twice its own standard error. **Shape:** ``(choices, n)``.
+
+    >>> choose_clearly_better(np.array([[1.0, 1.0, 1.0], [0.1, 1.5, 0.2]]))
+    0
+    >>> choose_clearly_better(np.array([[1.0, 1.0, 1.0], [0.1, 0.2, 0.1]]))
+    1
+    """
+    means = np.average(scores, axis=1, weights=weights)
+    best = int(means.argmin())
+    gains = scores[0] - scores[best]
+    error = gains.std() / np.sqrt(len(gains))
+    is_clear = means[best] <= CLEARLY_BETTER * means[0] and means[0] - means[best] >= STANDARD_ERRORS * error
+    return best if is_clear else 0
 
 
 def joined(answers: list[NDArray[Any]], n_samples: int) -> Prediction:

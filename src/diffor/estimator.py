@@ -22,6 +22,7 @@ from diffor.conformal import (
 from diffor.grades import check_decision, decide_grades, find_grades, grade_codes, grade_shares
 from diffor.ordinal_estimator import BLOCK_ROWS, Array, OrdinalEstimator, UnlistedArgument
 from diffor.prediction import Prediction
+from diffor.presets import adapt_to_grades
 from diffor.target import GradeScale, TargetScale, check_inside
 
 
@@ -97,6 +98,11 @@ class DiffoRRegressor(RegressorMixin, OrdinalEstimator):
         **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight ``(n,)``.
         """
         self._resolve(X_val, y_val)
+        if self.settings_.decoding == "cumulative":
+            raise ValueError(
+                "decoding='cumulative' reads grades, however: this is DiffoRRegressor; use DiffoRClassifier, "
+                "or decoding='chain'"
+            )
         target = _as_values(y, "y")
         self.scale_ = TargetScale(self.bounds, self.settings_.transform).fit(target)
         target_val = None if y_val is None else _as_values(y_val, "y_val")
@@ -237,6 +243,7 @@ class DiffoRClassifier(ClassifierMixin, OrdinalEstimator):
         self._resolve(X_val, y_val)
         check_decision(self.decision)
         self.classes_ = find_grades(y, self.grades)
+        self.settings_ = adapt_to_grades(self.settings_, len(self.classes_), self.get_params(deep=False))
         self.scale_ = GradeScale(len(self.classes_))
         codes = grade_codes(y, self.classes_, "y")
         codes_val = None if y_val is None else grade_codes(y_val, self.classes_, "y_val")

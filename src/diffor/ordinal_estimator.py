@@ -180,7 +180,9 @@ class OrdinalEstimator(BaseEstimator):
         )
         score = None
         if valid is not None and y_valid is not None:
-            score = ValidationScore(valid.to(device), y_valid, self.scale_)
+            # Where members answer with shares of grades, more samples cost nothing, and few would round the shares.
+            count = 128 if self.settings_.decoding == "cumulative" else 16
+            score = ValidationScore(valid.to(device), y_valid, self.scale_, count)
         elif self.settings_.decoding == "fusion":
             raise ValueError(
                 "decoding='fusion' fits its weights on validation rows, however: there are none; "

@@ -19,7 +19,9 @@ class Prediction:
     Every statistic comes from the same samples, so they agree with each other: quantiles never cross, the median is
     the 0.5 quantile, intervals are nested, and nothing leaves the range of the samples.
 
-    **Shape:** samples ``(n, m)``; a point prediction is ``m = 1``.
+    A method that has its own way to decide on one value gives it as ``point``: that is its ``native`` statistic.
+
+    **Shape:** samples ``(n, m)``; a point prediction is ``m = 1``; point ``(n,)``.
 
     >>> prediction = Prediction([[1.0, 2.0, 3.0, 10.0]])
     >>> prediction.mean, prediction.median
@@ -28,11 +30,14 @@ class Prediction:
     array([[1.5, 6.5]])
     """
 
-    def __init__(self, samples: ArrayLike) -> None:
+    def __init__(self, samples: ArrayLike, point: ArrayLike | None = None) -> None:
         values = np.asarray(samples)
         if values.ndim != 2 or values.shape[1] < 1:
             raise ValueError(f"samples must have shape (rows, at least one sample), however: shape={values.shape}")
         self.samples: Array = values
+        self.point: Array | None = None if point is None else np.asarray(point)
+        if self.point is not None and self.point.shape != values.shape[:1]:
+            raise ValueError(f"point must have one value per row, {values.shape[:1]}, however: {self.point.shape}")
 
     @cached_property
     def ordered(self) -> Array:
@@ -46,16 +51,18 @@ class Prediction:
         return f"Prediction(rows={len(self)}, samples={self.samples.shape[1]})"
 
     def __getitem__(self, rows: slice | Array) -> Prediction:
-        return Prediction(self.samples[rows])
+        return Prediction(self.samples[rows], None if self.point is None else self.point[rows])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Prediction]) -> Prediction:
         """Put the rows of several predictions one below the other."""
-        return cls(np.concatenate([part.samples for part in parts]))
+        points = [part.point for part in parts if part.point is not None]
+        joined = np.concatenate(points) if points and len(points) == len(parts) else None
+        return cls(np.concatenate([part.samples for part in parts]), joined)
 
     def map(self, function: Callable[[Array], Array]) -> Prediction:
         """Apply a rising function to every sample; statistics of the result are those of the mapped values."""
-        return Prediction(function(self.samples))
+        return Prediction(function(self.samples), None if self.point is None else function(self.point))
 
     def widen(self, factor: float, low: float, high: float) -> Prediction:
         """Move every sample ``factor`` times as far from its row's median, but not beyond the bounds.
@@ -64,7 +71,7 @@ class Prediction:
         [[0.3, 0.5, 1.0]]
         """
         centre = self.median[:, None]
-        return Prediction(np.clip(centre + factor * (self.samples - centre), low, high))
+        return Prediction(np.clip(centre + factor * (self.samples - centre), low, high), self.point)
 
     @property
     def mean(self) -> Array:
@@ -116,12 +123,18 @@ class Prediction:
         return self.quantile([(1 - coverage) / 2, (1 + coverage) / 2])
 
     def statistic(self, name: str | float) -> Array:
-        """One number per row: ``mean``, ``median``, ``mode``, or a quantile level as a number. **Shape:** ``(n,)``."""
+        """One number per row: ``mean``, ``median``, ``mode``, ``native``, or a quantile level. **Shape:** ``(n,)``.
+
+        ``native`` is the value that the method itself decides on, or the median where it has no way of its own.
+        """
+        if name == "native":
+            return self.median if self.point is None else np.asarray(self.point)
         if isinstance(name, (int, float)) and not isinstance(name, bool):
             return self.quantile([name])[:, 0]
         if name in ("mean", "median", "mode"):
             return np.asarray(getattr(self, str(name)))
-        raise ValueError(f"statistic must be 'mean', 'median', 'mode' or a level in [0, 1], however: {name!r}")
+        known = "'mean', 'median', 'mode', 'native' or a level in [0, 1]"
+        raise ValueError(f"statistic must be {known}, however: {name!r}")
 
     def cdf(self, values: ArrayLike) -> Array:
         """Probability of a value at or below each of ``values``.

@@ -76,7 +76,7 @@ PRESETS = {
         n_members=1,
         max_steps=600,
     ),
-    "accurate": Settings(n_samples=128, n_members=8, max_steps=1200, patience=8),
+    "accurate": Settings(n_samples=128, n_members=8, max_steps=1000),
     # The paper to the letter, where it is stated. NOTE[DIFF]: it trains for epochs (50 of batch 1024 on tables, 100 of
     # batch 128 on images); a number of steps means the same for every table size. It names no averaging, clipping,
     # warm-up or decay, so there are none.
@@ -122,6 +122,37 @@ def count_members(settings: Settings, n_rows: int) -> int:
     if settings.n_members == "auto":
         return 4 if n_rows < SMALL_TABLE else 2
     return int(settings.n_members)
+
+
+MAX_BORDERS = 16
+"""Grades with more borders between them than this are treated as values, which need not have an increment for each."""
+
+
+def adapt_to_grades(settings: Settings, n_grades: int, given: dict[str, Any]) -> Settings:
+    """Settings for grades: an increment for each border between them, read as the probability of passing it.
+
+    The presets ``fast``, ``balanced`` and ``accurate`` are adapted where the user has not chosen otherwise.
+
+    >>> adapt_to_grades(PRESETS["balanced"], 5, {}).n_increments, adapt_to_grades(PRESETS["paper"], 5, {}).n_increments
+    (4, 8)
+    """
+    is_free = all(given.get(name) is None for name in ("n_increments", "decoding", "increment_loss"))
+    if settings.decoding == "chain" and is_free and 1 < n_grades <= MAX_BORDERS + 1:
+        weight = 1.0 if given.get("increment_weight") is None else settings.increment_weight
+        settings = replace(
+            settings,
+            n_increments=n_grades - 1,
+            decoding="cumulative",
+            increment_loss="cross_entropy",
+            increment_weight=weight,
+            n_samples=max(settings.n_samples, 256) if given.get("n_samples") is None else settings.n_samples,
+        )
+    if settings.decoding == "cumulative" and settings.n_increments != n_grades - 1:
+        raise ValueError(
+            f"decoding='cumulative' needs an increment for each border between grades, {n_grades - 1}, however: "
+            f"n_increments={settings.n_increments}; leave n_increments out"
+        )
+    return settings
 
 
 def choose_dropout(settings: Settings, n_rows: int) -> float:

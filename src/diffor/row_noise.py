@@ -70,6 +70,11 @@ def _even_points(n_samples: int, n_dimensions: int) -> Tensor:
     return engine.draw(n_samples)
 
 
+def sample_order(keys: Tensor, n_samples: int) -> Tensor:
+    """An order of its own for the samples of each row. **Shape:** keys ``(n,)`` -> ``(n, n_samples)``."""
+    return key_uniforms(keys, torch.arange(n_samples) + (1 << 32)).argsort(dim=1)
+
+
 def start_noise(keys: Tensor, n_samples: int, n_dimensions: int) -> Tensor:
     """Draw the normal noise from which each sample of each row starts.
 
@@ -84,8 +89,7 @@ def start_noise(keys: Tensor, n_samples: int, n_dimensions: int) -> Tensor:
     """
     shift = key_uniforms(keys, torch.arange(n_dimensions))  # (n, d)
     points = _even_points(n_samples, n_dimensions)
-    order = key_uniforms(keys, torch.arange(n_samples) + (1 << 32)).argsort(dim=1)  # (n, m)
-    moved = torch.remainder(points[order] + shift[:, None, :], 1.0)
+    moved = torch.remainder(points[sample_order(keys, n_samples)] + shift[:, None, :], 1.0)
     noise: Tensor = torch.special.ndtri(moved.clamp(_SMALLEST, 1 - _SMALLEST))
     return noise
 

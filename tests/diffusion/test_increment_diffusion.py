@@ -7,7 +7,14 @@ import torch
 from torch import nn
 
 from diffor.diffusion import FlowMatching, IncrementDiffusion, MLPDenoiser, TransformerDenoiser
-from diffor.diffusion.increment_diffusion import default_chain, fit_fusion, squeeze, stretch
+from diffor.diffusion.increment_diffusion import (
+    N_READINGS,
+    default_chain,
+    draw_passed,
+    fit_fusion,
+    squeeze,
+    stretch,
+)
 from diffor.diffusion.increments import aggregate_increments, split_increments
 from diffor.method import Encoder, OrdinalModel
 from diffor.row_noise import row_keys
@@ -224,13 +231,14 @@ def test_more_draws_of_the_same_rows_steady_the_loss():
 
 
 @pytest.mark.parametrize("n_increments", [2, 3, 8, 12])
-@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
+@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion", "cumulative"])
 def test_a_prediction_costs_one_denoiser_call_per_increment(n_increments, decoding):
     method, calls = small(n_increments=n_increments, decoding=decoding).eval(), []
     method.denoiser.register_forward_hook(lambda module, arguments, output: calls.append(output.shape))
     features, _, keys = rows(7)
     assert method.predict(features, keys, 5).samples.shape == (7, 5)
-    assert calls == [(7, 5, n_increments)] * n_increments
+    n_starts = N_READINGS if decoding == "cumulative" else 5
+    assert calls == [(7, n_starts, n_increments)] * n_increments
 
 
 class CountingEncoder(Encoder):
@@ -313,7 +321,7 @@ def test_heads_decoding_aggregates_the_heads():
     np.testing.assert_allclose(method.predict(features, keys, 6).samples, expected.numpy(), atol=1e-6)
 
 
-@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
+@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion", "cumulative"])
 @pytest.mark.parametrize("parameterization", ["velocity", "noise", "clean"])
 @pytest.mark.parametrize("eta", [0.0, 1.0])
 def test_samples_stay_inside_the_unit_interval(decoding, parameterization, eta):
@@ -426,7 +434,7 @@ def test_every_number_of_increments_and_attention_heads_runs(n_increments, n_att
 
 
 @pytest.mark.parametrize("objective", ["one_call", "full"])
-@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
+@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion", "cumulative"])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -478,7 +486,7 @@ def test_training_finds_a_noisy_target(changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"decoding": "last"}, "decoding must be one of chain, heads, fusion, however: decoding='last'"),
+        ({"decoding": "last"}, "decoding must be one of chain, heads, fusion, cumulative, however: decoding='last'"),
         ({"n_draws": 0}, "n_draws must be at least 1, however: n_draws=0"),
         ({"objective": "half"}, "objective must be one of one_call, full, however: objective='half'"),
         (
@@ -510,3 +518,29 @@ def test_training_finds_a_noisy_target(changes):
 def test_wrong_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         small(**changes)
+
+
+def test_cumulative_decoding_answers_with_grades_in_the_shares_of_their_probabilities():
+    method = small(decoding="cumulative", n_increments=4).eval()
+    features, _, keys = rows(6)
+    passing = method.passing(features, keys)
+    samples = method.predict(features, keys, 1000).samples
+    assert set(np.unique(samples)) <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    shares = np.stack([(samples > border / 4).mean(axis=1) for border in range(4)], axis=1)
+    np.testing.assert_allclose(shares, passing.detach().numpy(), atol=1e-3)
+
+
+def test_few_samples_of_grades_have_the_right_shares_on_average():
+    passing = torch.tensor([[0.6, 0.25]]).expand(4000, -1)
+    samples = draw_passed(passing, row_keys((torch.arange(4000.0)[:, None],), seed=0), n_samples=2)
+    assert [(samples > border).float().mean().item() for border in (0.0, 0.5)] == pytest.approx([0.6, 0.25], abs=0.02)
+
+
+def test_passing_probabilities_are_the_mean_of_denoiser_and_heads_and_fall():
+    method = small(decoding="cumulative", n_increments=3).eval()
+    features, _, keys = rows(5)
+    reading = method.read(features, keys, N_READINGS)
+    first = ((reading.estimates[:, :, 0] + 1) / 2).clamp(0, 1).mean(dim=1)
+    heads = reading.increments.mean(dim=1) * 3
+    expected = ((first + heads) / 2).sort(dim=1, descending=True).values
+    torch.testing.assert_close(method.passing(features, keys), expected)

@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from diffor import DiffoRRegressor, load
-from diffor.encoders import Guide, TabularEncoder
-from diffor.encoders.guide import MAX_DEPTH, as_columns, flatten, level_means, split_folds
+from diffor.encoders import Guide, GuideEncoder, TabularEncoder
+from diffor.encoders.guide import FoldTable, as_columns, best_share, level_means, prior_rows, split_folds
 
 
 def make_inputs(n=400, seed=0):
@@ -14,24 +13,6 @@ def make_inputs(n=400, seed=0):
     codes = torch.from_numpy(generator.integers(2, 6, size=(n, 1)))
     y = ((numbers[:, 0] > 0).float() * 0.4 + codes[:, 0] * 0.1).double()
     return (numbers, codes), y + 0.02 * torch.from_numpy(generator.normal(size=n))
-
-
-def test_flat_trees_answer_as_the_library_does():
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(2000, 5)).astype(np.float32).round(1)  # many ties with the limits of the trees
-    y = np.sin(3 * x[:, 0]) + x[:, 1] * x[:, 2]
-    model = HistGradientBoostingRegressor(max_iter=40, max_depth=MAX_DEPTH).fit(x, y)
-    new = generator.normal(size=(3000, 5)).astype(np.float32).round(1)
-    answers = flatten(model, 40).predict(torch.from_numpy(new)).numpy()
-    np.testing.assert_allclose(answers, model.predict(new), atol=1e-5)
-
-
-def test_the_first_trees_are_the_first_rounds():
-    (numbers, _), y = make_inputs()
-    model = HistGradientBoostingRegressor(max_iter=10, max_depth=MAX_DEPTH).fit(numbers.numpy(), y.numpy())
-    stages = list(model.staged_predict(numbers.numpy()))
-    np.testing.assert_allclose(flatten(model, 3).predict(numbers).numpy(), stages[2], atol=1e-6)
-    np.testing.assert_allclose(flatten(model, 0).predict(numbers).numpy(), y.mean(), atol=1e-6)
 
 
 def test_no_row_is_answered_by_trees_that_saw_it():
@@ -80,11 +61,71 @@ def test_a_large_table_is_fitted_on_a_part_and_answered_whole(monkeypatch):
 
 def test_level_means_are_drawn_to_the_overall_mean_and_unseen_levels_have_it():
     codes, target = torch.tensor([[0], [0], [1], [3]]), np.array([1.0, 1.0, 0.0, 0.0])
-    (means,) = level_means(codes, target, np.arange(4))
-    expected = [(2 + 20 * 0.5) / 22, (20 * 0.5) / 21, 0.5, (20 * 0.5) / 21, 0.5]
+    (means,) = level_means(codes, target, None, np.arange(4))
+    # Within their level the two rows agree, so levels are trusted as far as the least prior lets them.
+    expected = [(2 + 2 * 0.5) / 4, (2 * 0.5) / 3, 0.5, (2 * 0.5) / 3, 0.5]
     np.testing.assert_allclose(means.numpy(), expected, rtol=1e-6)
     columns = as_columns((torch.zeros(2, 1), torch.tensor([[3], [9]])), [means])
     np.testing.assert_allclose(columns[:, 1].numpy(), [expected[3], 0.5], rtol=1e-6)
+
+
+def test_level_means_of_weighted_rows_are_those_of_repeated_rows():
+    codes, target = torch.tensor([[0], [0], [1], [1], [1]]), np.array([1.0, 0.5, 0.0, 0.3, 0.9])
+    weights = np.array([2.0, 1.0, 3.0, 1.0, 0.0])
+    (weighted,) = level_means(codes, target, weights, np.arange(5))
+    (repeated,) = level_means(codes, target, None, np.repeat(np.arange(5), weights.astype(int)))
+    torch.testing.assert_close(weighted, repeated)
+
+
+def test_the_prior_is_the_ratio_of_the_variances_of_the_law():
+    generator = np.random.default_rng(0)
+    column = np.repeat(np.arange(2000), 10)
+    target = 0.5 + 0.1 * generator.normal(size=2000)[column] + 0.3 * generator.normal(size=20_000)
+    total, count = np.bincount(column, weights=target), np.bincount(column).astype(float)
+    assert prior_rows(total, count, float((target**2).sum())) == pytest.approx(9, rel=0.15)
+
+
+@pytest.mark.parametrize("column", [np.zeros(50, dtype=int), np.arange(50)], ids=["one level", "all levels unique"])
+def test_levels_that_teach_nothing_are_drawn_to_the_mean_most(column):
+    target = np.linspace(0, 1, 50)
+    assert prior_rows(np.bincount(column, target), np.bincount(column) * 1.0, float((target**2).sum())) == 200
+
+
+def test_rare_levels_do_not_betray_the_target_of_the_rows_that_trees_are_fitted_on():
+    generator = np.random.default_rng(0)
+    codes = torch.from_numpy(generator.integers(0, 300, size=(600, 1)))  # two rows a level, without any meaning
+    target = generator.uniform(size=600)
+    table = FoldTable((torch.zeros(600, 0), codes), target, None, (np.arange(500), np.arange(500, 600)), seed=0)
+    assert abs(np.corrcoef(table.table[:, 0], target[:500])[0, 1]) < 0.15
+    naive = as_columns((torch.zeros(500, 0), codes[:500]), table.levels)[:, 0].numpy()
+    assert np.corrcoef(naive, target[:500])[0, 1] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"), [([1, 1], [0, 0], 0.3), ([0, 0], [0, 0], 0), ([9, 9], [8, 8], 0)]
+)
+def test_the_better_share_of_two_answers(first, second, expected):
+    target = np.array([0.2, 0.4])
+    assert best_share(np.array(first, float), np.array(second, float), target, None) == pytest.approx(expected)
+
+
+def test_a_small_straight_table_is_answered_by_the_line_and_a_table_of_steps_by_the_trees():
+    generator = np.random.default_rng(0)
+    numbers = torch.from_numpy(generator.normal(size=(300, 4)).astype(np.float32))
+    inputs = (numbers, torch.zeros(300, 0, dtype=torch.int64))
+    noise = 0.02 * torch.from_numpy(generator.normal(size=300))
+    straight, _ = Guide.fit(inputs, 0.5 + numbers @ torch.tensor([0.05, 0.04, -0.05, 0.0]) + noise, None, seed=0)
+    steps, _ = Guide.fit(inputs, 0.3 + 0.4 * (numbers[:, 0].abs() > 0.7) + noise, None, seed=0)
+    assert straight.folds[0].straight > 0.9
+    assert steps.folds[0].straight < 0.1
+
+
+def test_an_encoder_may_read_the_guide_alone():
+    encoder = GuideEncoder(width=8).eval()
+    answer = torch.rand(3, 2)
+    first, second = (encoder(torch.randn(3, 5), torch.zeros(3, 0, dtype=torch.int64), answer) for _ in range(2))
+    assert torch.equal(first, second)
+    assert first.shape == (3, 8 + 33)
 
 
 def test_a_guide_survives_being_taken_apart():

@@ -15,12 +15,14 @@ from diffor.diffusion.networks import DENOISERS, Denoiser, IncrementHeads, MLPDe
 from diffor.diffusion.process import Diffusion, FlowMatching, NoiseProcess, check_times
 from diffor.method import Method, weighted_mean
 from diffor.prediction import Prediction
-from diffor.row_noise import start_noise, step_noise
+from diffor.row_noise import key_uniforms, sample_order, start_noise, step_noise
 
 PROCESSES = ("diffusion", "flow_matching")
-DECODINGS = ("chain", "heads", "fusion")
+DECODINGS = ("chain", "heads", "fusion", "cumulative")
 OBJECTIVES = ("one_call", "full")
 INCREMENT_LOSSES = ("squared", "cross_entropy")
+N_READINGS = 8
+"""Starts of the chain over which the probabilities of grades are averaged."""
 MINIMUM_CHAIN = 8
 """Steps of the chain where the aligned times alone do not lead from T to 1 (one increment, or shared times)."""
 
@@ -41,7 +43,8 @@ class IncrementDiffusion(Method):
     together without both, ``denoiser="mlp"`` without the transformer, ``process="flow_matching"`` without diffusion.
 
     - ``decoding="chain"`` reads the distribution off the chain's last state, ``"heads"`` is the paper's decoding,
-      ``"fusion"`` a linear combination of the estimates along the chain, weighted on validation rows.
+      ``"fusion"`` a linear combination of the estimates along the chain, weighted on validation rows, ``"cumulative"``
+      reads increments as probabilities of passing the borders between S + 1 grades (:meth:`passing`).
     - ``objective="full"`` is Algorithm 1 (1 + S denoiser calls); ``"one_call"`` an unbiased estimate of it: where the
       drawn time is aligned with head k, that head's term is counted. ``n_draws`` is how often each row of a batch is
       corrupted: more draws steady the gradient at the cost of denoiser calls, not of encoder calls.
@@ -204,9 +207,24 @@ class IncrementDiffusion(Method):
             values = aggregate_increments(squeeze(last))
         elif self.decoding == "heads":
             values = aggregate_increments(self.read(features, keys, n_samples).increments)
+        elif self.decoding == "cumulative":
+            values = self.passing(features, keys).cpu()
+            values = draw_passed(values, keys.cpu(), n_samples)
         else:
             values = (self.values_along(features, keys, n_samples) @ self.fusion_weights).clamp(0.0, 1.0)
         return Prediction(values.detach().cpu().numpy())
+
+    def passing(self, features: Tensor, keys: Tensor) -> Tensor:
+        """Probability of passing each border between S + 1 grades, falling. **Shape:** -> ``(n, S)``.
+
+        Increments of grades are 0 or full, so an expected increment is a probability. There are two estimates of it: at
+        the highest noise the denoiser's, which its squared loss makes best in the ranked probability score, and the
+        heads', which a logarithmic loss can train. The mean of both is taken, over few starts: they hardly differ.
+        """
+        reading = self.read(features, keys, N_READINGS)
+        denoised = squeeze(reading.estimates[:, :, 0]).clamp(0.0, 1 / self.n_increments)
+        expected = (denoised + reading.increments).mean(dim=1) * (self.n_increments / 2)
+        return expected.sort(dim=1, descending=True).values
 
     def values_along(self, features: Tensor, keys: Tensor, n_samples: int) -> Tensor:
         """Target value read off the estimate at each time of the chain. **Shape:** -> ``(n, m, len(chain_times))``."""
@@ -221,6 +239,21 @@ class IncrementDiffusion(Method):
         if self.decoding == "fusion":
             values = self.values_along(features, keys, n_samples).mean(dim=1)  # (n, times)
             self.fusion_weights.copy_(fit_fusion(values - y[:, None]))
+
+
+def draw_passed(passing: Tensor, keys: Tensor, n_samples: int) -> Tensor:
+    """Grades in the shares that the probabilities of passing each border give, as places in [0, 1].
+
+    Levels are evenly spread with a shift of each row's own, so that shares are right on average however few they are.
+
+    **Shape:** passing ``(n, S)`` falling, keys ``(n,)`` -> ``(n, n_samples)``.
+
+    >>> draw_passed(torch.tensor([[0.5, 0.0]]), torch.tensor([3]), n_samples=4).sort().values.tolist()
+    [[0.0, 0.0, 0.5, 0.5]]
+    """
+    shift = key_uniforms(keys, torch.tensor([1 << 33]))  # (n, 1)
+    levels = (sample_order(keys, n_samples) + shift) / n_samples  # (n, m), each row in its own order
+    return (levels[:, :, None] < passing[:, None, :]).sum(dim=2) / passing.shape[1]
 
 
 def fit_fusion(errors: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from diffor.encoders.guide import Guide
-from diffor.encoders.tabular import TabularEncoder, TabularInputs
+from diffor.encoders.tabular import GuideEncoder, TabularEncoder, TabularInputs
 
 ENCODERS: dict[str, Callable[..., TabularEncoder]] = {
     "plain": partial(TabularEncoder, embedding="none"),
@@ -19,8 +19,10 @@ is described by trainable waves, with ``piecewise`` also by how far it fills pie
 
 def make_tabular_encoder(
     name: str, inputs: TabularInputs, width: int, n_layers: int, dropout: float, is_guided: bool = False
-) -> TabularEncoder:
+) -> TabularEncoder | GuideEncoder:
     """Build the encoder that a name stands for, for the columns that were found."""
+    if name == "guide":
+        return GuideEncoder(width, dropout)
     if name not in ENCODERS:
         raise ValueError(f"encoder must be one of auto, {', '.join(ENCODERS)}, however: encoder={name!r}")
     return ENCODERS[name](

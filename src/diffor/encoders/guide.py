@@ -1,66 +1,64 @@
-"""A guide for networks: what boosted trees say about the target's place and spread, cross-fitted.
+"""A guide for networks: what simple models say about the target's place and spread, cross-fitted.
 
-Trees find steps and corners of a table in seconds that a network needs minutes for; networks find smooth structure and
-draw the distribution. So the trees' answer is one more input. Each row is answered by trees that have not seen it,
-while training as in use; otherwise the network would learn to trust them more than they deserve.
+Boosted trees find steps and corners of a table in seconds that a network needs minutes for, a straight line is hard to
+beat where rows are few; networks find smooth structure and draw the distribution. So the simple models' answer is one
+more input. Each row is answered by models that have not seen it, while training as in use; otherwise the network would
+learn to trust them more than they deserve.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from diffor.encoders.boosted_trees import Trees, boost_trees
 from diffor.method import Inputs
 
 Floats = NDArray[np.floating]
+RowNumbers = NDArray[np.int64]
+Split = tuple[RowNumbers, RowNumbers]
+"""Rows to fit on and rows to answer."""
 
 MIN_ROWS = 100
 """Fewer rows cannot teach trees anything that a network would not see by itself."""
-PRIOR_ROWS = 20.0
-"""A category's mean target counts as if this many rows of the overall mean had been seen before."""
+PRIOR_ROWS = (2.0, 200.0)
+"""A category's mean target counts as if so many rows of the overall mean had been seen before, at least and at most."""
 PLACE_ROUNDS, SPREAD_ROUNDS = 500, 60
-MAX_DEPTH = 10
 MAX_FIT_ROWS = 100_000
-PIECE = 1 << 19
-"""Pairs of row and tree that are followed at a time: what they need stays in the processor's cache."""
+MAX_LINE_ROWS = 20_000
+N_CODING_PARTS = 5
+PENALTIES = np.geomspace(0.1, 1000, 9)
 
 
-class Trees(NamedTuple):
-    """Boosted trees as flat tables: a row at ``node`` moves on to ``child[node] + (column[feature[node]] > limit)``.
+class Fold(NamedTuple):
+    """What was fitted on the rows outside of one fold."""
 
-    A leaf is its own child and has an infinite limit, so that all rows can take the same number of moves.
-    """
+    place: Trees
+    spread: Trees
+    line: Tensor
+    """Coefficients of a straight line beside the trees, the constant last. **Shape:** ``(p + c + 1,)``."""
+    straight: Tensor
+    """The line's share of the place; the trees have the rest. **Shape:** ``()``."""
+    levels: list[Tensor]
+    """Mean target of each category's levels."""
 
-    roots: Tensor
-    """Where each tree starts. **Shape:** ``(trees,)``."""
-    feature: Tensor
-    limit: Tensor
-    child: Tensor
-    value: Tensor
-    """What stands at each node. **Shape:** ``(nodes,)``."""
-    start: Tensor
-    """What is predicted before the first tree. **Shape:** ``()``."""
-
-    def predict(self, columns: Tensor) -> Tensor:
-        """Answer rows. **Shape:** ``(n, p)`` -> ``(n,)``."""
-        size = max(1, PIECE // max(len(self.roots), 1))
-        return torch.cat([self._follow(columns[first : first + size]) for first in range(0, len(columns), size)])
-
-    def _follow(self, columns: Tensor) -> Tensor:
-        node = self.roots.expand(len(columns), -1)
-        for _ in range(MAX_DEPTH):
-            above = columns.gather(1, self.feature[node]) > self.limit[node]
-            node = self.child[node] + above
-        return self.start + self.value[node].sum(dim=1)
+    def predict_place(self, columns: Tensor) -> Tensor:
+        """Expected place of the target. **Shape:** ``(n, p + c)`` -> ``(n,)``."""
+        trees = self.place.predict(columns)
+        return trees + self.straight * (follow_line(self.line, columns) - trees)  # torch.lerp rounds by the row's place
 
 
 class Guide:
     """Cross-fitted boosted trees for a table: the expected place of the target in [0, 1] and its spread around it.
+
+    Beside the trees there is a straight line, which small tables are often better answered by; its share in the place
+    is what the rows that each has not seen prefer.
 
     >>> import torch
     >>> numbers, codes = torch.rand(300, 2), torch.zeros(300, 0, dtype=torch.int64)
@@ -69,9 +67,8 @@ class Guide:
     (torch.Size([300, 2]), torch.Size([300, 2]))
     """
 
-    def __init__(self, folds: list[tuple[Trees, Trees, list[Tensor]]]) -> None:
+    def __init__(self, folds: list[Fold]) -> None:
         self.folds = folds
-        """Trees for place and spread and the mean target of each category's levels, one triple for each fold."""
 
     @classmethod
     def fit(cls, inputs: Inputs, y: Tensor, weights: Tensor | None, seed: int) -> tuple[Guide, Tensor]:
@@ -81,53 +78,102 @@ class Guide:
         """
         target = y.double().numpy()
         importance = None if weights is None else weights.double().numpy()
-        folds = list(split_folds(len(target), seed))
-        levels = [level_means(inputs[1], target, rest) for rest, _ in folds]
-        seen = np.zeros((len(target), 2))
-        trees = []
-        for kind, rounds in enumerate((PLACE_ROUNDS, SPREAD_ROUNDS)):
-            wanted = target if kind == 0 else np.abs(target - seen[:, 0])
-            trees.append([
-                fit_trees(inputs, means, wanted, importance, fold, rounds, seed)
-                for means, fold in zip(levels, folds, strict=True)
-            ])  # fmt: skip
-            for fitted, means, (_, held) in zip(trees[kind], levels, folds, strict=True):
-                seen[held, kind] = answer(fitted, inputs, means, held)
-        return cls(list(zip(*trees, levels, strict=True))), torch.from_numpy(seen).float()
+        splits = list(split_folds(len(target), seed))
+        tables = [FoldTable(inputs, target, importance, split, seed) for split in splits]
+        places = [table.fit_trees(target, importance, PLACE_ROUNDS) for table in tables]
+        lines = [table.fit_line(target, importance) for table in tables]
+        by_trees = cross_answer(tables, [trees.predict for trees in places], inputs, splits)
+        by_line = cross_answer(tables, [partial(follow_line, line) for line in lines], inputs, splits)
+        straight = best_share(by_line, by_trees, target, importance)
+        place = by_trees + straight * (by_line - by_trees)
+        missed = np.abs(target - place)
+        spreads = [table.fit_trees(missed, importance, SPREAD_ROUNDS) for table in tables]
+        spread = cross_answer(tables, [trees.predict for trees in spreads], inputs, splits)
+        share = torch.tensor(straight, dtype=torch.float32)
+        folds = [
+            Fold(trees, beside, line, share, table.levels)
+            for trees, beside, line, table in zip(places, spreads, lines, tables, strict=True)
+        ]
+        return cls(folds), torch.from_numpy(np.stack([place, spread], axis=1)).float()
 
     def transform(self, inputs: Inputs) -> Tensor:
         """What the trees say about rows that none of them has seen: the folds' mean. **Shape:** -> ``(n, 2)``."""
         answers = []
-        for place, spread, levels in self.folds:
-            columns = as_columns(inputs, levels)
-            answers.append(torch.stack([place.predict(columns), spread.predict(columns)], dim=1))
-        return torch.stack(answers).mean(dim=0)
+        for fold in self.folds:
+            columns = as_columns(inputs, fold.levels)
+            answers.append(torch.stack([fold.predict_place(columns), fold.spread.predict(columns)], dim=1))
+        total = answers[0]
+        for answer in answers[1:]:  # one after another: a mean over a dimension rounds by the number of rows
+            total = total + answer
+        return total / len(answers)
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Everything needed to rebuild the guide, by name."""
         tensors: dict[str, Tensor] = {}
-        for fold, (place, spread, levels) in enumerate(self.folds):
-            for kind, trees in (("place", place), ("spread", spread)):
-                tensors |= {f"guide.{fold}.{kind}.{name}": part for name, part in trees._asdict().items()}
-            tensors |= {f"guide.{fold}.levels.{column}": means for column, means in enumerate(levels)}
+        for place, fold in enumerate(self.folds):
+            start = f"guide.{place}."
+            for kind, trees in (("place", fold.place), ("spread", fold.spread)):
+                tensors |= {f"{start}{kind}.{name}": part for name, part in trees._asdict().items()}
+            tensors |= {f"{start}line": fold.line, f"{start}straight": fold.straight}
+            tensors |= {f"{start}levels.{column}": means for column, means in enumerate(fold.levels)}
         return tensors
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Guide:
         """Rebuild a guide from :meth:`to_tensors`."""
-        folds: list[tuple[Trees, Trees, list[Tensor]]] = []
-        while f"guide.{len(folds)}.place.roots" in tensors:
+        folds: list[Fold] = []
+        while f"guide.{len(folds)}.line" in tensors:
             start = f"guide.{len(folds)}."
             place, spread = (
                 Trees(**{name: tensors[f"{start}{kind}.{name}"] for name in Trees._fields})
                 for kind in ("place", "spread")
             )
             n_columns = sum(name.startswith(f"{start}levels.") for name in tensors)
-            folds.append((place, spread, [tensors[f"{start}levels.{column}"] for column in range(n_columns)]))
+            levels = [tensors[f"{start}levels.{column}"] for column in range(n_columns)]
+            folds.append(Fold(place, spread, tensors[f"{start}line"], tensors[f"{start}straight"], levels))
         return cls(folds)
 
 
-def split_folds(n_rows: int, seed: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+class FoldTable:
+    """The columns that one fold's models are fitted on, at most ``MAX_FIT_ROWS`` rows, and those they are checked on.
+
+    A category is coded as its level's mean target. In the rows to fit on, each row's mean comes from other rows, or
+    models would find the target itself in the means of rare levels.
+    """
+
+    def __init__(self, inputs: Inputs, target: Floats, weights: Floats | None, split: Split, seed: int) -> None:
+        draw, self.seed, codes = np.random.default_rng(seed), seed, inputs[1]
+        self.levels = level_means(codes, target, weights, split[0])
+        self.rows, self.check_rows = (
+            part if len(part) <= MAX_FIT_ROWS else draw.choice(part, MAX_FIT_ROWS, replace=False) for part in split
+        )
+        parts = np.array_split(draw.permutation(len(self.rows)), N_CODING_PARTS)
+        others = [level_means(codes, target, weights, np.delete(self.rows, part)) for part in parts]
+        coded = [
+            as_columns(_take(inputs, self.rows[part]), means).numpy() for part, means in zip(parts, others, strict=True)
+        ]
+        self.table = np.concatenate(coded)[np.argsort(np.concatenate(parts))]
+        self.check = as_columns(_take(inputs, self.check_rows), self.levels).numpy()
+
+    def fit_trees(self, target: Floats, weights: Floats | None, rounds: int) -> Trees:
+        """Boost trees on the rows until the check rows are answered no better. **Shape:** target ``(n,)``."""
+        of_rows, of_check = (None if weights is None else weights[part] for part in (self.rows, self.check_rows))
+        check = self.check, target[self.check_rows], of_check
+        return boost_trees(self.table, target[self.rows], of_rows, check, rounds, self.seed)
+
+    def fit_line(self, target: Floats, weights: Floats | None) -> Tensor:
+        """A straight line by ridge regression on at most ``MAX_LINE_ROWS``. **Shape:** -> ``(p + c + 1,)``."""
+        from sklearn.linear_model import RidgeCV
+
+        some = np.random.default_rng(self.seed).permutation(len(self.rows))[:MAX_LINE_ROWS]
+        table, rows = self.table[some].astype(np.float64), self.rows[some]
+        scale = table.std(axis=0)
+        scale[scale < 1e-6] = np.inf  # a constant column says nothing
+        model = RidgeCV(PENALTIES).fit(table / scale, target[rows], None if weights is None else weights[rows])
+        return torch.from_numpy(np.append(model.coef_ / scale, model.intercept_)).float()
+
+
+def split_folds(n_rows: int, seed: int) -> Iterator[Split]:
     """Rows to fit on and rows to answer, for each fold; fewer folds where rows abound.
 
     >>> [len(held) for rest, held in split_folds(1000, seed=0)]
@@ -141,20 +187,42 @@ def split_folds(n_rows: int, seed: int) -> Iterator[tuple[NDArray[np.int64], NDA
         yield np.flatnonzero(~held), np.flatnonzero(held)
 
 
-def level_means(codes: Tensor, target: Floats, rows: NDArray[np.int64]) -> list[Tensor]:
+def level_means(codes: Tensor, target: Floats, weights: Floats | None, rows: RowNumbers) -> list[Tensor]:
     """Mean target of each code of each categorical column in some rows, drawn to the overall mean where they are few.
 
     **Shape:** codes ``(n, c)``, rows ``(r,)`` -> c tables ``(codes + 1,)``; the last entry stands for other codes.
     """
-    overall, means = float(target[rows].mean()), []
+    wanted, means = target[rows], []
+    importance = np.ones(len(rows)) if weights is None else weights[rows]
+    overall = float(np.average(wanted, weights=importance if importance.any() else None))
+    squares = float((importance * wanted**2).sum())
     for place in range(codes.shape[1]):
         column = codes[:, place].numpy()[rows]
-        size = int(column.max()) + 1
-        total = np.bincount(column, weights=target[rows], minlength=size)
-        count = np.bincount(column, minlength=size)
-        known = (total + PRIOR_ROWS * overall) / (count + PRIOR_ROWS)
-        means.append(torch.from_numpy(np.append(known, overall)).float())
+        total, count = (
+            np.bincount(column, weights=part).astype(np.float64) for part in (importance * wanted, importance)
+        )
+        prior = prior_rows(total, count, squares)
+        means.append(torch.from_numpy(np.append((total + prior * overall) / (count + prior), overall)).float())
     return means
+
+
+def prior_rows(total: Floats, count: Floats, squares: float) -> float:
+    """How many rows the overall mean is worth beside a level's own: the variance within levels over that between them.
+
+    Both are estimated by moments from sums and counts of the levels and the sum of squares of all rows.
+
+    >>> prior_rows(np.array([0.0, 10.0]), np.array([10.0, 10.0]), squares=10.0)
+    2.0
+    """
+    seen = count > 0
+    n_rows, n_levels = float(count.sum()), int(seen.sum())
+    if n_levels < 2 or n_rows <= n_levels:
+        return PRIOR_ROWS[1]
+    of_levels = float((total[seen] ** 2 / count[seen]).sum())
+    within = (squares - of_levels) / (n_rows - n_levels)
+    typical = (n_rows - float((count**2).sum()) / n_rows) / (n_levels - 1)
+    between = ((of_levels - float(total.sum()) ** 2 / n_rows) / (n_levels - 1) - within) / typical
+    return float(np.clip(within / between, *PRIOR_ROWS)) if between > 0 else PRIOR_ROWS[1]
 
 
 def as_columns(inputs: Inputs, levels: list[Tensor]) -> Tensor:
@@ -165,92 +233,37 @@ def as_columns(inputs: Inputs, levels: list[Tensor]) -> Tensor:
     return columns if columns.shape[1] else columns.new_zeros(len(columns), 1)
 
 
-def answer(trees: Trees, inputs: Inputs, levels: list[Tensor], rows: NDArray[np.int64]) -> Floats:
-    """What trees say about some rows, a block at a time. **Shape:** rows ``(r,)`` -> ``(r,)``."""
-    blocks = np.array_split(rows, max(1, len(rows) // MAX_FIT_ROWS))
-    return np.concatenate([trees.predict(as_columns(_take(inputs, block), levels)).numpy() for block in blocks])
+def cross_answer(
+    tables: list[FoldTable], answers: list[Callable[[Tensor], Tensor]], inputs: Inputs, splits: list[Split]
+) -> Floats:
+    """What each fold's model says about the rows that it has not seen, a block at a time. **Shape:** -> ``(n,)``."""
+    seen = np.zeros(len(inputs[0]))
+    for table, answer, (_, held) in zip(tables, answers, splits, strict=True):
+        for block in np.array_split(held, max(1, len(held) // MAX_FIT_ROWS)):
+            seen[block] = answer(as_columns(_take(inputs, block), table.levels)).numpy()
+    return seen
 
 
-def fit_trees(
-    inputs: Inputs,
-    levels: list[Tensor],
-    target: Floats,
-    weights: Floats | None,
-    fold: tuple[NDArray[np.int64], NDArray[np.int64]],
-    rounds: int,
-    seed: int,
-) -> Trees:
-    """Boost trees on one part of the rows until the other part is answered no better.
+def follow_line(line: Tensor, columns: Tensor) -> Tensor:
+    """What a straight line says, inside [0, 1]. **Shape:** ``(p + 1,)``, ``(n, p)`` -> ``(n,)``."""
+    answer = line[-1].expand(len(columns))
+    for column, slope in zip(columns.T, line[:-1], strict=True):  # a product of matrices rounds by a row's neighbours
+        answer = answer + slope * column
+    return answer.clamp(0, 1)
 
-    At most ``MAX_FIT_ROWS`` rows are drawn from each part, so that neither time nor memory grows beyond.
+
+def best_share(first: Floats, second: Floats, target: Floats, weights: Floats | None) -> float:
+    """The share in [0, 1] of the first answer beside the second with the smallest mean squared error.
+
+    >>> best_share(np.array([1.0, 1.0]), np.array([0.0, 0.0]), np.array([0.2, 0.4]), None)
+    0.30000000000000004
     """
-    from sklearn.ensemble import HistGradientBoostingRegressor
-    from threadpoolctl import threadpool_limits
-
-    draw = np.random.default_rng(seed)
-    rest, held = (
-        part if len(part) <= MAX_FIT_ROWS else draw.choice(part, MAX_FIT_ROWS, replace=False) for part in fold
-    )
-    table, check = (as_columns(_take(inputs, part), levels).numpy() for part in (rest, held))
-    model = HistGradientBoostingRegressor(
-        learning_rate=0.1,
-        max_iter=rounds,
-        max_depth=MAX_DEPTH,
-        max_features=1.0 if table.shape[1] < 5 else 0.5,
-        early_stopping=True,
-        n_iter_no_change=15,
-        random_state=seed % 2**31,
-    )
-    of_rest, of_held = (None if weights is None else weights[part] for part in (rest, held))
-    with threadpool_limits(torch.get_num_threads()):  # threads that wait for each other make it many times slower
-        model.fit(table, target[rest], of_rest, X_val=check, y_val=target[held], sample_weight_val=of_held)
-    return flatten(model, int(np.argmax(model.validation_score_)))
+    apart = first - second
+    importance = np.ones_like(apart) if weights is None else weights
+    power = float((importance * apart**2).sum())
+    return float(np.clip((importance * apart * (target - second)).sum() / power, 0, 1)) if power > 0 else 0.0
 
 
-def _take(inputs: Inputs, rows: NDArray[np.int64]) -> Inputs:
+def _take(inputs: Inputs, rows: RowNumbers) -> Inputs:
     index = torch.from_numpy(rows)
     return tuple(part[index] for part in inputs)
-
-
-def flatten(model: Any, n_trees: int) -> Trees:
-    """The first trees of a fitted scikit-learn model as flat tables."""
-    # scikit-learn offers no public view of its trees; what is read here is compared with its own answers in the tests.
-    nodes = [predictor[0].nodes for predictor in model._predictors[:n_trees]]
-    sizes = [len(tree) for tree in nodes]
-    parts = [_renumber(tree, first) for tree, first in zip(nodes, np.cumsum([0, *sizes])[:-1], strict=True)]
-    roots = torch.from_numpy(np.cumsum([0, *sizes])[:-1].astype(np.int64))
-    joined = [np.concatenate([part[place] for part in parts]) if parts else np.zeros(0) for place in range(4)]
-    feature, limit, child, value = joined
-    return Trees(
-        roots,
-        torch.from_numpy(feature.astype(np.int64)),
-        torch.from_numpy(limit.astype(np.float32)),
-        torch.from_numpy(child.astype(np.int64)),
-        torch.from_numpy(value.astype(np.float32)),
-        torch.tensor(float(np.ravel(model._baseline_prediction)[0])),
-    )
-
-
-def _renumber(nodes: Any, first: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Number the nodes of one tree from ``first`` so that siblings stand side by side."""
-    place = np.zeros(len(nodes), dtype=np.int64)
-    free, waiting = 1, [0]
-    for node in waiting:  # grows while it is read: breadth first
-        if not nodes["is_leaf"][node]:
-            pair = [int(nodes["left"][node]), int(nodes["right"][node])]
-            place[pair] = free, free + 1
-            free += 2
-            waiting += pair
-    feature, limit, child, value = np.zeros((4, len(nodes)))
-    is_leaf = nodes["is_leaf"].astype(bool)
-    feature[place] = np.where(is_leaf, 0, nodes["feature_idx"])
-    limit[place] = np.where(is_leaf, np.inf, _not_above(nodes["num_threshold"]))
-    child[place] = first + np.where(is_leaf, place, place[nodes["left"].astype(np.int64) * ~is_leaf])
-    value[place] = np.where(is_leaf, nodes["value"], 0.0)
-    return feature, limit, child, value
-
-
-def _not_above(limits: Floats) -> NDArray[np.float32]:
-    """The largest single-precision numbers not above these, so that comparisons come out as in double precision."""
-    rounded = limits.astype(np.float32)
-    return np.where(rounded > limits, np.nextafter(rounded, np.float32(-np.inf)), rounded)

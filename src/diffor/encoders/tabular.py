@@ -439,13 +439,38 @@ class TabularEncoder(Encoder):
         return torch.cat([self.layers(joined), *guide], dim=1)
 
     def show_guide(self, guide: Tensor) -> Tensor:
-        """The guide's place as a thermometer in [-1, 1], and its spread. **Shape:** ``(n, 2)`` -> ``(n, 33)``."""
-        place, spread = guide[:, :1], guide[:, 1:]
-        steps = torch.arange(N_GUIDE_STEPS, device=guide.device)
-        code = torch.cat([(place * N_GUIDE_STEPS - steps).clamp(0, 1) * 2 - 1, spread * GUIDE_SPREAD_SCALE], dim=1)
+        """The guide's answer in code, hidden for some rows while training. **Shape:** ``(n, 2)`` -> ``(n, 33)``."""
+        code = code_guide(guide)
         if not self.training:
             return code
         return code * (torch.rand(len(guide), 1, device=guide.device) >= GUIDE_DROPOUT)
+
+
+class GuideEncoder(Encoder):
+    """Reads nothing but the guide's answer, for tables too small or too noisy for a network to see more.
+
+    >>> import torch
+    >>> numbers, codes, guide = torch.randn(4, 3), torch.zeros(4, 0, dtype=torch.int64), torch.rand(4, 2)
+    >>> GuideEncoder(width=32)(numbers, codes, guide).shape
+    torch.Size([4, 65])
+    """
+
+    def __init__(self, width: int, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.out_features = width + N_GUIDE_STEPS + 1
+        self.layers = nn.Sequential(nn.Linear(N_GUIDE_STEPS + 1, width), nn.SiLU(), ByteDropout(dropout))
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Encode rows. **Shape:** numbers ``(n, p)``, codes ``(n, c)``, guide ``(n, 2)`` -> ``(n, out_features)``."""
+        code = code_guide(inputs[2])
+        return torch.cat([self.layers(code), code], dim=1)
+
+
+def code_guide(guide: Tensor) -> Tensor:
+    """The guide's place as a thermometer in [-1, 1], and its spread. **Shape:** ``(n, 2)`` -> ``(n, 33)``."""
+    place, spread = guide[:, :1], guide[:, 1:]
+    steps = torch.arange(N_GUIDE_STEPS, device=guide.device)
+    return torch.cat([(place * N_GUIDE_STEPS - steps).clamp(0, 1) * 2 - 1, spread * GUIDE_SPREAD_SCALE], dim=1)
 
 
 def make_embedding(name: str, n_numbers: int, edges: list[list[float]] | None) -> nn.Module:
