@@ -38,6 +38,19 @@ class Method(nn.Module, ABC):
 
     requires: ClassVar[tuple[str, ...]] = ()
     """Names of side columns, beyond features and targets, that ``loss`` and ``predict`` need as keywords."""
+    accepts: ClassVar[tuple[str, ...]] = ()
+    """Names of side columns that are used where they are given."""
+
+    # What a list of methods says about it.
+    family: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    evidence: ClassVar[str] = ""
+    """How its formulas are known: ``code`` (the authors'), ``reimplementation``, ``paper``, ``notes``, ``standard``."""
+    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
+    is_reconstruction: ClassVar[bool] = False
+    native_statistic: ClassVar[str] = "median"
+    """What its authors decide by: ``mean``, ``median``, ``mode``, or ``own`` for a rule of its own."""
 
     def prepare(self, y: Tensor, **side: Tensor) -> None:
         """Look once at the training targets, before training. **Shape:** ``(n,)``."""
@@ -126,10 +139,12 @@ class OrdinalEnsemble(nn.Module):
         """Distribution of each row's target in [0, 1]. **Shape:** inputs of n rows -> ``n`` predictions."""
         # Each member has noise of its own: the keys are moved by its place.
         parts = [
-            member.predict(inputs, keys + place, share, **side).samples
+            member.predict(inputs, keys + place, share, **side)
             for member, place, share in self.shares(n_samples)
         ]
-        prediction = Prediction(np.concatenate(parts, axis=1))
+        points = [part.point for part in parts if part.point is not None]
+        point = np.mean(points, axis=0) if points else None
+        prediction = Prediction(np.concatenate([part.samples for part in parts], axis=1), point)
         factor = float(self.dispersion)
         return prediction if factor == 1 else prediction.widen(factor, 0.0, 1.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -57,6 +57,11 @@ class IncrementDiffusion(Method):
     >>> sorted(method.loss(torch.randn(6, 16), torch.rand(6)))
     ['denoise', 'increment']
     """
+
+    family: ClassVar[str] = "increments"
+    title: ClassVar[str] = "DiffoR"
+    paper: ClassVar[str] = "DiffoR, KDD 2026"
+    evidence: ClassVar[str] = "paper"
 
     fusion_weights: Tensor
 
