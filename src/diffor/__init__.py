@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from diffor.encoders import ENCODERS as ENCODERS
     from diffor.estimator import DiffoRClassifier as DiffoRClassifier
     from diffor.estimator import DiffoRRegressor as DiffoRRegressor
+    from diffor.estimator import OrdinalClassifier as OrdinalClassifier
+    from diffor.estimator import OrdinalRegressor as OrdinalRegressor
     from diffor.estimator import load as load
     from diffor.methods import METHODS as METHODS
     from diffor.metrics import METRICS as METRICS
@@ -33,6 +35,8 @@ _HOMES = {
     "ENCODERS": "diffor.encoders",
     "IncrementDiffusion": "diffor.diffusion",
     "METRICS": "diffor.metrics",
+    "OrdinalClassifier": "diffor.estimator",
+    "OrdinalRegressor": "diffor.estimator",
     "Prediction": "diffor.prediction",
     "load": "diffor.estimator",
 }

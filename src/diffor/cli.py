@@ -17,8 +17,9 @@ from typing import NoReturn, TextIO
 import diffor
 from diffor.commands import bench, demo, evaluate, fit, predict, report
 from diffor.commands.arguments import list_examples
-from diffor.commands.usage import UsageError, did_you_mean
+from diffor.commands.usage import UsageError
 from diffor.files import DataError
+from diffor.suggestion import did_you_mean
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from diffor.encoders import TabularInputs, make_tabular_encoder
-from diffor.method import OrdinalEnsemble, OrdinalModel
+from diffor.method import Method, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.prediction import Prediction
 from diffor.presets import SMALL_TABLE, Settings, choose_dropout, count_members
@@ -107,11 +107,18 @@ def make_ensemble(
                 choose_dropout(settings, n_rows),
                 is_guided=GUIDED in kind,
             )
-            of_method = settings.for_method()
-            if COARSE in kind:
-                of_method["n_increments"] = settings.n_increments // 2
-            members.append(OrdinalModel(encoder, METHODS["diffor"](encoder.out_features, **of_method)))
+            members.append(OrdinalModel(encoder, make_method(settings, encoder.out_features, COARSE in kind)))
     return OrdinalEnsemble(members)
+
+
+def make_method(settings: Settings, n_features: int, is_coarse: bool = False) -> Method:
+    """The method that settings name; only DiffoR's can be coarse."""
+    if settings.method != "diffor":
+        return METHODS[settings.method](n_features, **settings.method_settings)
+    arguments = settings.for_method()
+    if is_coarse:
+        arguments["n_increments"] = settings.n_increments // 2
+    return METHODS["diffor"](n_features, **arguments)
 
 
 def fit_ensemble(
@@ -124,24 +131,26 @@ def fit_ensemble(
 ) -> tuple[OrdinalEnsemble, list[str], History]:
     """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
     has_guide = len(data.inputs) > 2
-    of_grades = settings.decoding == "cumulative"
+    has_fineness = settings.method == "diffor" and settings.decoding != "cumulative"
     spread = float(data.inputs[2][:, 1].mean()) if has_guide else None
     count = count_members(settings, len(data))
     if settings.encoder == "auto":
-        encoders = choose_encoders(count, len(data), spread, of_grades)
-        if not of_grades:
+        encoders = choose_encoders(count, len(data), spread, of_grades=not has_fineness)
+        if has_fineness:
             encoders = [set_fineness(kind, spread, can_halve=settings.n_increments % 2 == 0) for kind in encoders]
     else:
         encoders = [settings.encoder + GUIDED * has_guide] * count
     ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data)).to(data.y.device)
+    # Rows of weight zero count as if they were not there.
+    counted = data if data.weights is None else data.take(data.weights > 0)
     for member in ensemble.members:
-        member.method.prepare(data.y)  # type: ignore[union-attr, operator]
+        member.method.prepare(counted.y, **counted.side)  # type: ignore[union-attr, operator]
     history = train(ensemble, data, score, config, fingerprint)
     if score is not None:
         calibrate_methods(ensemble, score)
         fine = score.finer()
         encoders = keep_better(ensemble, encoders, fine)
-        if settings.calibrate and not of_grades and len(score.rows) >= MIN_CALIBRATION_ROWS:
+        if settings.calibrate and has_fineness and len(score.rows) >= MIN_CALIBRATION_ROWS:
             ensemble.dispersion.fill_(fit_dispersion(fine.predict(ensemble), fine))
     return ensemble, encoders, history
 
@@ -226,7 +235,7 @@ def calibrate_methods(ensemble: OrdinalEnsemble, score: ValidationScore) -> None
     """Show the validation rows to each member's method."""
     for model, _, _ in ensemble.shares(len(ensemble.members)):
         features = model.features(score.rows.inputs)
-        model.method.calibrate(features, score.rows.y, score.rows.keys, score.n_samples)
+        model.method.calibrate(features, score.rows.y, score.rows.keys, score.n_samples, **score.rows.side)
 
 
 def fit_dispersion(prediction: Prediction, score: ValidationScore) -> float:

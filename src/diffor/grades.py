@@ -13,6 +13,9 @@ from sklearn.utils.validation import column_or_1d
 
 Array = NDArray[Any]
 DECISIONS = ("median", "mode", "qwk")
+"""What can be decided from probabilities alone."""
+ALL_DECISIONS = (*DECISIONS, "native")
+"""Also what the method's authors decide by, which they may read off something else."""
 
 
 def grade_shares(samples: Array, n_grades: int) -> NDArray[np.float64]:
@@ -42,10 +45,10 @@ def decide_grades(probabilities: Array, decision: str) -> NDArray[np.int64]:
     return np.rint(probabilities @ np.arange(probabilities.shape[1])).astype(np.int64)
 
 
-def check_decision(decision: str) -> None:
+def check_decision(decision: str, known: tuple[str, ...] = DECISIONS) -> None:
     """Refuse a decision that does not exist."""
-    if decision not in DECISIONS:
-        raise ValueError(f"decision must be one of {', '.join(DECISIONS)}, however: decision={decision!r}")
+    if decision not in known:
+        raise ValueError(f"decision must be one of {', '.join(known)}, however: decision={decision!r}")
 
 
 def find_grades(y: Any, grades: Any) -> Array:

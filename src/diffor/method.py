@@ -41,6 +41,9 @@ class Method(nn.Module, ABC):
     accepts: ClassVar[tuple[str, ...]] = ()
     """Names of side columns that are used where they are given."""
 
+    draws_are_costly: ClassVar[bool] = True
+    """Whether each sample costs a run of a network; where not, many are asked for."""
+
     # What a list of methods says about it.
     family: ClassVar[str] = ""
     title: ClassVar[str] = ""
@@ -138,10 +141,7 @@ class OrdinalEnsemble(nn.Module):
     def predict(self, inputs: Inputs, keys: Tensor, n_samples: int, **side: Tensor) -> Prediction:
         """Distribution of each row's target in [0, 1]. **Shape:** inputs of n rows -> ``n`` predictions."""
         # Each member has noise of its own: the keys are moved by its place.
-        parts = [
-            member.predict(inputs, keys + place, share, **side)
-            for member, place, share in self.shares(n_samples)
-        ]
+        parts = [member.predict(inputs, keys + place, share, **side) for member, place, share in self.shares(n_samples)]
         points = [part.point for part in parts if part.point is not None]
         point = np.mean(points, axis=0) if points else None
         prediction = Prediction(np.concatenate([part.samples for part in parts], axis=1), point)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +28,8 @@ from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import Guide, TabularInputs
 from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
 from diffor.ensemble import ValidationScore, fit_ensemble, make_ensemble
-from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
+from diffor.method import Inputs, Method, OrdinalEnsemble, OrdinalModel
+from diffor.methods import METHODS
 from diffor.prediction import Prediction
 from diffor.presets import Settings, resolve_settings
 from diffor.row_noise import row_keys
@@ -105,7 +107,23 @@ class OrdinalEstimator(BaseEstimator):
             raise ValueError(f"time_limit must be positive seconds or None, however: time_limit={self.time_limit}")
         self.settings_ = resolve_settings(self.preset, self.get_params(deep=False))
 
-    def _fit(self: Self, X: Any, y: Array, sample_weight: Any, X_val: Any, y_val: Array | None) -> Self:
+    def _check_method(self, task: str, n_grades: int | None = None) -> None:
+        """Refuse a method that cannot do the task, and tell one that asks for it the number of grades."""
+        name = self.settings_.method
+        method = METHODS[name]
+        if task not in method.tasks:
+            able = [other for other in METHODS if task in METHODS[other].tasks]
+            raise ValueError(
+                f"method {name!r} predicts {' and '.join(method.tasks)}, however: the targets are "
+                f"{'ordered grades' if task == 'grades' else 'values'}; use one of {', '.join(able)}"
+            )
+        if n_grades is not None and name != "diffor" and "n_grades" in inspect.signature(method).parameters:
+            given = {**self.settings_.method_settings, "n_grades": n_grades}
+            self.settings_ = replace(self.settings_, method_settings=given)
+
+    def _fit(
+        self: Self, X: Any, y: Array, sample_weight: Any, X_val: Any, y_val: Array | None, side: dict[str, Any]
+    ) -> Self:
         """Fit on targets in units of ``scale_``, which the caller has set."""
         started = time.monotonic()
         self.conformal_ = None  # scores of another model promise nothing
@@ -114,10 +132,14 @@ class OrdinalEstimator(BaseEstimator):
         validate_data(self, X=table if _has_names(table) else table.to_numpy(), skip_check_array=True)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         weights = check_weights(sample_weight, len(y))
+        of_training, of_validation = separate_sides(side, X_val is not None)
+        beside = self._side_columns(of_training, len(y))
         if X_val is not None and y_val is not None:
-            parts = (table, y, weights), (match_columns(as_table(X_val), list(table.columns)), y_val, None)
+            table_val = match_columns(as_table(X_val), list(table.columns))
+            beside_val = self._side_columns(of_validation, len(y_val))
+            parts = (table, y, weights, beside), (table_val, y_val, None, beside_val)
         else:
-            parts = self._split(table, y, weights)
+            parts = self._split(table, y, weights, beside)
         training, validation = parts
         self.inputs_ = TabularInputs().fit(training[0])
         self.guide_ = None
@@ -128,22 +150,40 @@ class OrdinalEstimator(BaseEstimator):
             self._train(data, self._rows(*validation), validation[1], started)
         return self
 
-    def _split(self, table: pd.DataFrame, y: Array, weights: Array | None) -> Any:
+    def _split(self, table: pd.DataFrame, y: Array, weights: Array | None, side: dict[str, Array]) -> Any:
         """Set validation rows aside for early stopping; too few rows are all trained on."""
         n_valid = round(self.validation_fraction * len(y))
         if n_valid < 5:
-            return (table, y, weights), None
+            return (table, y, weights, side), None
         order = np.random.default_rng(self.seed_).permutation(len(y))
-        return tuple(
-            (table.iloc[rows], y[rows], None if weights is None else weights[rows])
-            for rows in (np.sort(order[n_valid:]), np.sort(order[:n_valid]))
-        )
+        parts = []
+        for rows in (np.sort(order[n_valid:]), np.sort(order[:n_valid])):
+            of_rows = {name: column[rows] for name, column in side.items()}
+            parts.append((table.iloc[rows], y[rows], None if weights is None else weights[rows], of_rows))
+        return tuple(parts)
 
-    def _rows(self, table: pd.DataFrame, y: Array, weights: Array | None) -> Rows:
+    def _rows(self, table: pd.DataFrame, y: Array, weights: Array | None, side: dict[str, Array]) -> Rows:
         inputs, keys = self._inputs(table)
         unit = torch.from_numpy(self.scale_.to_unit(y).astype(np.float32))
         weight = None if weights is None else torch.from_numpy(weights.astype(np.float32))
-        return Rows(inputs, unit, weight, keys)
+        return Rows(inputs, unit, weight, keys, self._side_tensors(side))
+
+    def _side_columns(self, side: dict[str, Any], n_rows: int) -> dict[str, Array]:
+        """The side columns that the method needs or can use, as numbers. **Shape:** each ``(n_rows,)``."""
+        method, name = METHODS[self.settings_.method], self.settings_.method
+        missing = [column for column in method.requires if side.get(column) is None]
+        if missing:
+            raise ValueError(
+                f"method {name!r} needs the column {missing[0]!r}, however: it is not given; "
+                f"pass {missing[0]}=... beside X, in fit and in predict"
+            )
+        given = {column: values for column, values in side.items() if values is not None}
+        return {column: check_side(column, values, n_rows, method, name) for column, values in given.items()}
+
+    def _side_tensors(self, side: dict[str, Array]) -> dict[str, torch.Tensor]:
+        """Side columns in units of the target's range, as the targets are."""
+        low, width = self.scale_.low, max(self.scale_.high - self.scale_.low, np.finfo(np.float64).tiny)
+        return {name: torch.from_numpy(((column - low) / width).astype(np.float32)) for name, column in side.items()}
 
     def _guided(self, data: Rows) -> Rows:
         """The training rows with what a guide that has not seen them says about each, if one is wanted."""
@@ -180,9 +220,9 @@ class OrdinalEstimator(BaseEstimator):
         )
         score = None
         if valid is not None and y_valid is not None:
-            # Where members answer with shares of grades, more samples cost nothing, and few would round the shares.
-            count = 128 if self.settings_.decoding == "cumulative" else 16
-            score = ValidationScore(valid.to(device), y_valid, self.scale_, count)
+            # Where more samples cost nothing, few would only round what a method says.
+            is_costly = METHODS[self.settings_.method].draws_are_costly and self.settings_.decoding != "cumulative"
+            score = ValidationScore(valid.to(device), y_valid, self.scale_, 16 if is_costly else 128)
         elif self.settings_.decoding == "fusion":
             raise ValueError(
                 "decoding='fusion' fits its weights on validation rows, however: there are none; "
@@ -196,40 +236,45 @@ class OrdinalEstimator(BaseEstimator):
 
     # --- predicting ---
 
-    def _blocks(self, X: Any) -> Iterator[Rows]:
+    def _blocks(self, X: Any, side: dict[str, Any] | None = None) -> Iterator[Rows]:
         """The rows of X in pieces, with progress where it takes long."""
         table = match_columns(as_table(X), [column.name for column in self.inputs_.columns])
         validate_data(self, X=table if _has_names(table) else table.to_numpy(), reset=False, skip_check_array=True)
-        device = self._device()
+        device, beside = self._device(), self._side_tensors(self._side_columns(side or {}, len(table)))
         with tqdm(total=len(table), desc="predict", unit="row", delay=2, disable=None if self.verbose else True) as bar:
             for first in range(0, len(table), BLOCK_ROWS):
                 inputs, keys = self._inputs(table.iloc[first : first + BLOCK_ROWS], first)
                 n = len(keys)
-                yield Rows(inputs, torch.zeros(n), None, keys).to(device)
+                of_rows = {name: column[first : first + n] for name, column in beside.items()}
+                yield Rows(inputs, torch.zeros(n), None, keys, of_rows).to(device)
                 bar.update(n)
 
-    def _predictions(self, X: Any, n_samples: int | None = None) -> Iterator[Prediction]:
+    def _predictions(
+        self, X: Any, n_samples: int | None = None, side: dict[str, Any] | None = None
+    ) -> Iterator[Prediction]:
         """Predictions of the rows of X in the user's units, a block at a time."""
-        return (part.map(self.scale_.from_unit) for part in self._unit_predictions(X, n_samples))
+        return (part.map(self.scale_.from_unit) for part in self._unit_predictions(X, n_samples, side))
 
-    def _unit_predictions(self, X: Any, n_samples: int | None = None) -> Iterator[Prediction]:
+    def _unit_predictions(
+        self, X: Any, n_samples: int | None = None, side: dict[str, Any] | None = None
+    ) -> Iterator[Prediction]:
         """Predictions of the rows of X in [0, 1], a block at a time."""
         check_is_fitted(self, "model_")
         count = self.settings_.n_samples if n_samples is None else n_samples
         if count < 1:
             raise ValueError(f"the number of samples must be at least 1, however: {count}")
-        for rows in self._blocks(X):
+        for rows in self._blocks(X, side):
             with limit_threads(self.n_jobs):
                 prediction = predict_in_chunks(self.model_, rows, count)
             yield prediction
 
-    def predict_distribution(self, X: Any, n_samples: int | None = None) -> Prediction:
+    def predict_distribution(self, X: Any, n_samples: int | None = None, **side: Any) -> Prediction:
         """The whole predictive distribution of each row, as a :class:`~diffor.prediction.Prediction`."""
-        return Prediction.concatenate(list(self._predictions(X, n_samples)))
+        return Prediction.concatenate(list(self._predictions(X, n_samples, side)))
 
-    def sample(self, X: Any, n: int = 100) -> Array:
+    def sample(self, X: Any, n: int = 100, **side: Any) -> Array:
         """Draws from each row's distribution. **Shape:** -> ``(rows, n)``."""
-        return self.predict_distribution(X, n).samples
+        return self.predict_distribution(X, n, **side).samples
 
     def predict_increments(self, X: Any) -> Array:
         """Expected increment of each scale, in the target's units: the coarse-to-fine reading of a prediction.
@@ -237,6 +282,8 @@ class OrdinalEstimator(BaseEstimator):
         ``lower bound + increments.sum(axis=1)`` is the value that the heads decode. **Shape:** -> ``(rows, S)``.
         """
         check_is_fitted(self, "model_")
+        if self.settings_.method != "diffor":
+            raise ValueError(f"only the method 'diffor' has increments, however: method={self.settings_.method!r}")
         count, parts = self.settings_.n_samples, []
         for rows in self._blocks(X):
             with limit_threads(self.n_jobs):
@@ -346,6 +393,34 @@ class OrdinalEstimator(BaseEstimator):
         return tags
 
 
+def separate_sides(side: dict[str, Any], has_validation: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Side columns of training and of validation rows, which end in ``_val``.
+
+    >>> separate_sides({"duration": [1], "duration_val": [2]}, has_validation=True)
+    ({'duration': [1]}, {'duration': [2]})
+    """
+    of_validation = {name[:-4]: column for name, column in side.items() if name.endswith("_val")}
+    if of_validation and not has_validation:
+        first = next(iter(of_validation))
+        raise ValueError(f"{first}_val belongs to X_val and y_val, however: these are not given; pass them too")
+    return {name: column for name, column in side.items() if not name.endswith("_val")}, of_validation
+
+
+def check_side(column: str, values: Any, n_rows: int, method: type[Method], name: str) -> Array:
+    """A side column as finite numbers, one for each row. **Shape:** ``(n_rows,)``."""
+    known = (*method.requires, *method.accepts)
+    if column not in known:
+        uses = f"it uses {', '.join(known)}" if known else "it uses none"
+        raise TypeError(f"method {name!r} must be given side columns that it uses, however: {column!r}; {uses}")
+    numbers = np.asarray(values, dtype=np.float64).ravel()
+    if len(numbers) != n_rows:
+        raise ValueError(f"{column} must have one value per row, {n_rows}, however: {len(numbers)}")
+    if not np.isfinite(numbers).all():
+        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise ValueError(f"{column} must be finite, however: row {row} has {numbers[row]}; remove or fill such rows")
+    return numbers
+
+
 def _increments_of(n_increments: int, member: OrdinalModel) -> Callable[..., torch.Tensor]:
     """What to ask a member about increments, all members at the same fineness."""
     method = cast(IncrementDiffusion, member.method)
@@ -360,7 +435,7 @@ def _fingerprint(settings: Settings, data: Rows) -> str:
     """Names data and settings, so that a checkpoint is continued by the same run only."""
     digest = hashlib.sha256(json.dumps(_as_json_params(asdict(settings), 0), sort_keys=True).encode())
     digest.update(data.keys.numpy().tobytes())  # the keys carry the seed
-    for part in (*data.inputs, data.y, *(() if data.weights is None else (data.weights,))):
+    for part in (*data.inputs, data.y, *(() if data.weights is None else (data.weights,)), *data.side.values()):
         digest.update(part.contiguous().numpy().tobytes())
     return digest.hexdigest()
 
@@ -377,6 +452,8 @@ def _as_json_params(params: dict[str, Any], seed: int) -> dict[str, Any]:
             value = str(value)
         elif isinstance(value, (tuple, np.ndarray)):
             value = {"tuple": np.asarray(value).tolist()}
+        elif isinstance(value, dict):
+            value = {"dict": _as_json_params(value, seed)}
         elif name == "random_state" and value is not None and not isinstance(value, int):
             value = seed
         plain[name] = value
@@ -387,7 +464,9 @@ def _from_json_params(params: dict[str, Any]) -> dict[str, Any]:
     """The inverse of :func:`_as_json_params`."""
     restored: dict[str, Any] = {}
     for name, value in params.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and "dict" in value:
+            value = _from_json_params(value["dict"])
+        elif isinstance(value, dict):
             value = float(value["float"]) if "float" in value else tuple(value["tuple"])
         restored[name] = value
     return restored

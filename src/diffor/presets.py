@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from diffor.diffusion import IncrementDiffusion
+from diffor.methods import METHODS
+from diffor.suggestion import did_you_mean
 from diffor.train import TrainConfig
 
 
@@ -15,6 +16,8 @@ from diffor.train import TrainConfig
 class Settings:
     """Everything that shapes a fit; the defaults are the ``balanced`` preset."""
 
+    method: str = "diffor"
+    method_settings: dict[str, Any] = field(default_factory=dict)
     encoder: str = "auto"
     guide: bool = True
     encoder_width: int = 192
@@ -136,6 +139,8 @@ def adapt_to_grades(settings: Settings, n_grades: int, given: dict[str, Any]) ->
     >>> adapt_to_grades(PRESETS["balanced"], 5, {}).n_increments, adapt_to_grades(PRESETS["paper"], 5, {}).n_increments
     (4, 8)
     """
+    if settings.method != "diffor":
+        return settings
     is_free = all(given.get(name) is None for name in ("n_increments", "decoding", "increment_loss"))
     if settings.decoding == "chain" and is_free and 1 < n_grades <= MAX_BORDERS + 1:
         weight = 1.0 if given.get("increment_weight") is None else settings.increment_weight
@@ -166,6 +171,24 @@ def choose_dropout(settings: Settings, n_rows: int) -> float:
     return float(settings.encoder_dropout)
 
 
+def check_method(settings: Settings) -> None:
+    """Refuse a method that does not exist, and settings that its class does not take."""
+    if settings.method not in METHODS:
+        raise ValueError(
+            f"method must be one of {', '.join(METHODS)}, however: method={settings.method!r}"
+            + did_you_mean(settings.method, METHODS)
+        )
+    if settings.method == "diffor" and settings.method_settings:
+        raise ValueError("method_settings are for other methods, however: method='diffor'; use DiffoRRegressor's own")
+    known = [name for name in inspect.signature(METHODS[settings.method]).parameters if name != "n_features"]
+    for name in settings.method_settings:
+        if name not in known:
+            raise ValueError(
+                f"method_settings of {settings.method!r} must be among {', '.join(known) or 'none'}, however: {name!r}"
+                + did_you_mean(name, known)
+            )
+
+
 def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
     """The preset's settings with the given ones in their place; None and the encoder ``auto`` leave it as it is.
 
@@ -173,14 +196,14 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
     4
     """
     if preset not in PRESETS:
-        close = difflib.get_close_matches(str(preset), PRESETS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(str(preset), PRESETS)
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, however: preset={preset!r}{hint}")
     known = {field.name for field in fields(Settings)}
     changed = {name: value for name, value in given.items() if name in known and value is not None}
     if changed.get("encoder") == "auto":
         del changed["encoder"]
     settings = replace(PRESETS[preset], **changed)
+    check_method(settings)
     for name in ("n_samples", "max_steps", "batch_size", "width", "n_layers", "evaluate_every", "patience"):
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} must be at least 1, however: {name}={getattr(settings, name)}")

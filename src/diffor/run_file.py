@@ -34,7 +34,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +44,7 @@ from typing import Any
 from diffor import datasets
 from diffor.cell import Cell
 from diffor.peers import PEERS, find_peer
+from diffor.suggestion import did_you_mean
 
 ALL = "all"
 CONSTANT = "constant"
@@ -274,13 +274,15 @@ def _check_method(method: Method) -> None:
 def _check_name(name: Any, known: Iterable[str], what: str) -> None:
     if not isinstance(name, str) or name not in known:
         listed = ", ".join(sorted(known))
-        raise RunFileError(f"{what} must be one of {listed}, however: {name!r}{_hint(str(name), known)}")
+        raise RunFileError(f"{what} must be one of {listed}, however: {name!r}{did_you_mean(str(name), known)}")
 
 
 def _check_keys(table: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in table:
         if key not in known:
-            raise RunFileError(f"{where} may hold {', '.join(sorted(known))}, however: {key!r}{_hint(key, known)}")
+            raise RunFileError(
+                f"{where} may hold {', '.join(sorted(known))}, however: {key!r}{did_you_mean(key, known)}"
+            )
 
 
 def _check_count(value: Any, name: str, optional: bool) -> None:
@@ -306,8 +308,3 @@ def _as_table(value: Any, key: str, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise RunFileError(f"[{key}] of {where} must be a table, however: {value!r}")
     return value
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -32,12 +32,14 @@ below the size where every allocation asks the system for fresh pages, which hal
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows as tensors: inputs, targets in [0, 1], weights with mean 1, and the keys of their noise."""
+    """Rows as tensors: inputs, targets in [0, 1], weights with mean 1, the keys of their noise, and side columns."""
 
     inputs: Inputs
     y: Tensor
     weights: Tensor | None
     keys: Tensor
+    side: dict[str, Tensor] = field(default_factory=dict)
+    """What some methods need beyond features and targets, by name. **Shape:** each ``(n,)``."""
 
     def __len__(self) -> int:
         return len(self.y)
@@ -46,12 +48,14 @@ class Rows:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[index]
         keys = self.keys[index.to(self.keys.device) if isinstance(index, Tensor) else index]
-        return Rows(tuple(part[index] for part in self.inputs), self.y[index], weights, keys)
+        side = {name: column[index] for name, column in self.side.items()}
+        return Rows(tuple(part[index] for part in self.inputs), self.y[index], weights, keys, side)
 
     def to(self, device: torch.device) -> Rows:
         """The same rows on a device (keys stay where noise is made)."""
         weights = None if self.weights is None else self.weights.to(device)
-        return Rows(tuple(part.to(device) for part in self.inputs), self.y.to(device), weights, self.keys)
+        side = {name: column.to(device) for name, column in self.side.items()}
+        return Rows(tuple(part.to(device) for part in self.inputs), self.y.to(device), weights, self.keys, side)
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class _Run:
         self.seed(step)
         rows = self.data.take(self.batch_index(step))
         self.model.train()
-        terms = self.model(rows.inputs, rows.y, rows.weights)
+        terms = self.model(rows.inputs, rows.y, rows.weights, **rows.side)
         loss = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(loss):
             raise FloatingPointError(
@@ -262,7 +266,7 @@ class _Run:
     def progress_figures(self) -> dict[str, str]:
         """What the progress bar shows."""
         last = self.history.records[-1]
-        return {name: f"{last[name]:.4g}" for name in ("denoise", "increment", "valid_crps") if name in last}
+        return {name: f"{value:.4g}" for name, value in last.items() if name not in ("step", "seconds")}
 
     # --- checkpoints ---
 
@@ -272,6 +276,7 @@ class _Run:
             return
         history = asdict(self.history) | {"seconds": self.seconds()}
         tensors = {name: getattr(self.optimizer, name) for name in ("values", "first", "second")}
+        tensors |= {f"buffer.{name}": buffer for name, buffer in self.model.named_buffers()}
         tensors["average"] = self.average
         if self.best is not None:
             tensors["best"] = self.best
@@ -294,6 +299,9 @@ class _Run:
         for name in ("values", "first", "second"):
             getattr(self.optimizer, name).copy_(tensors[name])
         self.average.copy_(tensors["average"])
+        for name, buffer in self.model.named_buffers():  # some methods count their steps
+            if f"buffer.{name}" in tensors:
+                buffer.copy_(tensors[f"buffer.{name}"])
         if "best" in tensors:
             self.best = tensors["best"].to(self.average.device)
 
@@ -331,5 +339,5 @@ def predict_in_chunks(model: OrdinalEnsemble, rows: Rows, n_samples: int) -> Pre
     """Predict any number of rows in pieces of bounded size."""
     share = math.ceil(n_samples / len(model.members))
     return Prediction.concatenate(
-        [model.predict(piece.inputs, piece.keys, n_samples) for piece in in_chunks(rows, share)]
+        [model.predict(piece.inputs, piece.keys, n_samples, **piece.side) for piece in in_chunks(rows, share)]
     )

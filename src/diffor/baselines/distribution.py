@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -210,6 +211,8 @@ def even_samples(distribution: Distribution, keys: Tensor, n_samples: int) -> Te
 class DistributionMethod(Method):
     """A method that answers with a distribution in closed form."""
 
+    draws_are_costly: ClassVar[bool] = False
+
     @abstractmethod
     def distribution(self, features: Tensor, **side: Tensor) -> Distribution:
         """Distribution of each row's target. **Shape:** ``(n, d)`` -> n distributions."""
@@ -227,6 +230,8 @@ class DistributionMethod(Method):
 
 class PointMethod(Method):
     """A method that answers with one value."""
+
+    draws_are_costly: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, features: Tensor, **side: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from diffor import files
 from diffor.commands.arguments import add_command
-from diffor.commands.usage import UsageError, did_you_mean
+from diffor.commands.usage import UsageError
+from diffor.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     from diffor.leaderboard import Cells

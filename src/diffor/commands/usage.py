@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-DISTANT = 0.5
-"""How similar a word must be to be offered in place of an unknown one."""
+from diffor.suggestion import did_you_mean
 
 
 class UsageError(Exception):
@@ -39,14 +37,3 @@ def require_columns(wanted: Sequence[str], known: Sequence[str], data: Path) -> 
         has = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
         raise UsageError(f"{data} must have the column {shown}{more}, however: its columns are {has}; "
                          "check the names")  # fmt: skip
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The known word most like an unknown one, as a question to append to a message; empty where none is.
-
-    >>> did_you_mean("Prise", ["size", "price"])
-    " (did you mean 'price'?)"
-    """
-    by_lower = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=DISTANT)
-    return f" (did you mean {by_lower[close[0]]!r}?)" if close else ""

@@ -6,11 +6,11 @@ method does not carry the packages of all.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterator, Mapping
 
 from diffor.peers.problem import Fitted, Peer, Problem
+from diffor.suggestion import did_you_mean
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "ours:OURS": ("diffor", "diffor-fast", "diffor-accurate", "diffor-paper"),
@@ -70,10 +70,10 @@ def find_peer(name: str) -> Peer:
     if name in PEERS:
         return PEERS[name]
     if ":" not in name:
-        close = difflib.get_close_matches(name, PEERS, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
         listed = ", ".join(sorted(PEERS))
-        raise ValueError(f"method must be one of {listed} or module:ATTRIBUTE, however: {name!r}{hint}")
+        raise ValueError(
+            f"method must be one of {listed} or module:ATTRIBUTE, however: {name!r}{did_you_mean(name, PEERS)}"
+        )
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)

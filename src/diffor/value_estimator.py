@@ -1,0 +1,130 @@
+"""Estimators of values: a number in a range for each row, with its whole distribution."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from diffor.conformal import Calibration, interval_scores, open_intervals
+from diffor.methods import METHODS
+from diffor.ordinal_estimator import BLOCK_ROWS, Array, OrdinalEstimator
+from diffor.prediction import Prediction
+from diffor.target import TargetScale, check_inside
+
+Self = TypeVar("Self", bound="ValueEstimator")
+
+ZERO_BASED = ("watch time", "lifetime value")
+"""Families whose targets count from zero, whatever the smallest training target is."""
+
+
+class ValueEstimator(RegressorMixin, OrdinalEstimator):
+    """What every estimator of values can do; ``side`` are columns that a method needs beside X (``duration``)."""
+
+    scale_: TargetScale
+    bounds: tuple[float, float] | None
+    default_statistic = "median"
+
+    def fit(
+        self: Self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, **side: Any
+    ) -> Self:
+        """Train on a table and its targets; validation rows for early stopping are split off unless given.
+
+        **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight ``(n,)``, side columns ``(n,)`` (``_val`` for X_val).
+        """
+        self._resolve(X_val, y_val)
+        if self.settings_.decoding == "cumulative":
+            raise ValueError(
+                "decoding='cumulative' reads grades, however: this is DiffoRRegressor; use DiffoRClassifier, "
+                "or decoding='chain'"
+            )
+        target = as_values(y, "y")
+        self._check_method("value")
+        self.scale_ = TargetScale(self._known_bounds(target), self.settings_.transform).fit(target)
+        target_val = None if y_val is None else as_values(y_val, "y_val")
+        if target_val is not None:
+            check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
+        return self._fit(X, target, sample_weight, X_val, target_val, side)
+
+    def _known_bounds(self, target: NDArray[np.float64]) -> tuple[float, float] | None:
+        """The bounds as given; where the method counts from zero and there are none, zero and the largest target."""
+        method = METHODS[self.settings_.method]
+        counts_from_zero = method.family in ZERO_BASED and len(target) and 0 <= target.min() < target.max() < np.inf
+        return (0.0, float(target.max())) if self.bounds is None and counts_from_zero else self.bounds
+
+    def predict(self, X: Any, statistic: str | float | None = None, **side: Any) -> Array:
+        """One value per row: ``median``, ``mean``, ``mode``, ``native`` or a quantile level. **Shape:** -> ``(rows,)``.
+
+        ``native`` is the value that the method's authors decide on.
+        """
+        wanted = self.default_statistic if statistic is None else statistic
+        return np.concatenate([part.statistic(wanted) for part in self._predictions(X, side=side)])
+
+    def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95), **side: Any) -> Array:
+        """Quantiles at the levels ``q``; they never cross. **Shape:** -> ``(rows, len(q))``."""
+        return np.concatenate([part.quantile(q) for part in self._predictions(X, side=side)])
+
+    def conformalize(self: Self, X_cal: Any, y_cal: Any, **side: Any) -> Self:
+        """Learn from rows kept out of training how wide the intervals of :meth:`predict_interval` must be.
+
+        The rows must be exchangeable with those to come and be neither training nor validation rows. Every coverage
+        may be asked for later; fitting again forgets them.
+
+        **Shape:** X_cal ``(n, p)``, y_cal ``(n,)``.
+        """
+        self._check_conformalize(X_cal, y_cal)
+        y = as_values(y_cal, "y_cal")
+        check_inside(y, self.scale_.bounds or (-np.inf, np.inf), "y_cal")
+        low, high = self.scale_.low, self.scale_.high
+        # Bounds that were found in training rows need not hold for others; no interval reaches those targets.
+        unit = np.where((y < low) | (y > high), np.inf, self.scale_.to_unit(y))
+        blocks = zip(range(0, len(y), BLOCK_ROWS), self._unit_predictions(X_cal, side=side), strict=True)
+        scores = [interval_scores(part, unit[first : first + BLOCK_ROWS]) for first, part in blocks]
+        self.conformal_ = Calibration.of(np.concatenate(scores), (min(low, float(y.min())), max(high, float(y.max()))))
+        return self
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, **side: Any) -> Array:
+        """Interval that holds the target with probability ``coverage``, inside the bounds.
+
+        After :meth:`conformalize`, at least the share ``coverage`` of exchangeable rows is covered, on average over
+        rows and calibration sets. Before, it is the central interval of the model's own distribution: no guarantee.
+
+        **Shape:** -> ``(rows, 2)``.
+        """
+        if self.conformal_ is None:
+            return np.concatenate([part.interval(coverage) for part in self._predictions(X, side=side)])
+        threshold = self.conformal_.threshold(coverage)
+        return np.concatenate([self._guaranteed(part, threshold) for part in self._unit_predictions(X, side=side)])
+
+    def _guaranteed(self, unit: Prediction, threshold: float) -> Array:
+        """Intervals opened as far as the calibration asks, from samples in [0, 1]. **Shape:** -> ``(rows, 2)``."""
+        if self.conformal_ is not None and np.isinf(threshold):
+            return np.tile(self.conformal_.widest, (len(unit), 1))
+        return self.scale_.from_unit(open_intervals(unit, threshold))
+
+    def predict_proba(self, X: Any, cuts: ArrayLike | None = None, **side: Any) -> Array:
+        """Probability of each range between the rising ``cuts``, which may be chosen after training.
+
+        Without cuts, the ranges are the intervals of the increments.
+
+        **Shape:** -> ``(rows, len(cuts) + 1)``: at or below the first cut, between the cuts, above the last.
+        """
+        check_is_fitted(self, "model_")
+        if cuts is None:
+            count = max(self.settings_.n_increments, 2)  # one increment has no inner edge: halve the range
+            cuts = self.scale_.from_unit(np.arange(1, count) / count)
+        return np.concatenate([part.probabilities(cuts) for part in self._predictions(X, side=side)])
+
+
+def as_values(y: Any, name: str) -> NDArray[np.float64]:
+    """Targets as float64. **Shape:** ``(n,)``."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    column = column_or_1d(y, warn=True)
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers, however: {error}; grades belong to DiffoRClassifier") from error
