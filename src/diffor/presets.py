@@ -79,7 +79,7 @@ PRESETS = {
         n_members=1,
         max_steps=600,
     ),
-    "accurate": Settings(n_samples=128, n_members=8, max_steps=1000),
+    "accurate": Settings(n_samples=128, n_members=6, max_steps=2000, learning_rate=4e-3, patience=8),
     # The paper to the letter, where it is stated. NOTE[DIFF]: it trains for epochs (50 of batch 1024 on tables, 100 of
     # batch 128 on images); a number of steps means the same for every table size. It names no averaging, clipping,
     # warm-up or decay, so there are none.

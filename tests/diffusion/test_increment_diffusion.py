@@ -8,14 +8,16 @@ from torch import nn
 
 from diffor.diffusion import FlowMatching, IncrementDiffusion, MLPDenoiser, TransformerDenoiser
 from diffor.diffusion.increment_diffusion import (
+    LONG_CHAIN,
     N_READINGS,
+    SHORT_CHAIN,
     default_chain,
     draw_passed,
     fit_fusion,
     squeeze,
     stretch,
 )
-from diffor.diffusion.increments import aggregate_increments, split_increments
+from diffor.diffusion.increments import aggregate_increments, aligned_times, split_increments
 from diffor.method import Encoder, OrdinalModel
 from diffor.row_noise import row_keys
 
@@ -238,7 +240,10 @@ def test_a_prediction_costs_one_denoiser_call_per_increment(n_increments, decodi
     features, _, keys = rows(7)
     assert method.predict(features, keys, 5).samples.shape == (7, 5)
     n_starts = N_READINGS if decoding == "cumulative" else 5
-    assert calls == [(7, n_starts, n_increments)] * n_increments
+    n_calls = n_increments
+    if decoding == "chain" and n_increments < SHORT_CHAIN:  # a short chain would blur the distribution
+        n_calls = len({*method.aligned_times, *aligned_times(LONG_CHAIN, 20)})
+    assert calls == [(7, n_starts, n_increments)] * n_calls
 
 
 class CountingEncoder(Encoder):
@@ -375,7 +380,7 @@ def test_calibration_leaves_other_decodings_alone(decoding):
     method = small(decoding=decoding).eval()
     features, y, keys = rows(20)
     method.calibrate(features, y, keys, 4)
-    assert method.fusion_weights.tolist() == [0, 0, 1]
+    assert method.fusion_weights.tolist() == [0] * (len(method.chain_times) - 1) + [1]
 
 
 def test_fusion_weights_are_saved_with_the_model():

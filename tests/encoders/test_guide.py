@@ -109,15 +109,15 @@ def test_the_better_share_of_two_answers(first, second, expected):
     assert best_share(np.array(first, float), np.array(second, float), target, None) == pytest.approx(expected)
 
 
-def test_a_small_straight_table_is_answered_by_the_line_and_a_table_of_steps_by_the_trees():
+def test_a_small_smooth_table_is_answered_by_the_curve_and_a_table_of_steps_by_the_trees():
     generator = np.random.default_rng(0)
     numbers = torch.from_numpy(generator.normal(size=(300, 4)).astype(np.float32))
     inputs = (numbers, torch.zeros(300, 0, dtype=torch.int64))
     noise = 0.02 * torch.from_numpy(generator.normal(size=300))
     straight, _ = Guide.fit(inputs, 0.5 + numbers @ torch.tensor([0.05, 0.04, -0.05, 0.0]) + noise, None, seed=0)
     steps, _ = Guide.fit(inputs, 0.3 + 0.4 * (numbers[:, 0].abs() > 0.7) + noise, None, seed=0)
-    assert straight.folds[0].straight > 0.9
-    assert steps.folds[0].straight < 0.1
+    assert straight.folds[0].smooth > 0.9
+    assert steps.folds[0].smooth < 0.3
 
 
 def test_an_encoder_may_read_the_guide_alone():

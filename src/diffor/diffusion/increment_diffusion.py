@@ -27,6 +27,9 @@ MINIMUM_CHAIN = 8
 """Steps of the chain where the aligned times alone do not lead from T to 1 (one increment, or shared times)."""
 
 
+SHORT_CHAIN, LONG_CHAIN = 8, 10
+
+
 class Reading(NamedTuple):
     """What one pass of the reverse chain saw, for each sample of each row."""
 
@@ -103,7 +106,7 @@ class IncrementDiffusion(Method):
         self.n_draws = n_draws
         self.process = make_process(process, n_times, schedule, parameterization)
         self.aligned_times = aligned_times(n_increments, n_times, spacing)
-        self.chain_times = chain_times or default_chain(self.aligned_times, n_times)
+        self.chain_times = chain_times or default_chain(self.aligned_times, n_times, decoding)
         check_times(self.chain_times, n_times)
         if not set(self.aligned_times) <= set(self.chain_times):
             raise ValueError(
@@ -290,10 +293,17 @@ def squeeze(clean: Tensor) -> Tensor:
     return (clean + 1) / (2 * clean.shape[-1])
 
 
-def default_chain(aligned: tuple[int, ...], n_times: int) -> tuple[int, ...]:
-    """The aligned times themselves where they lead from T to 1, so that a prediction costs S denoiser calls."""
+def default_chain(aligned: tuple[int, ...], n_times: int, decoding: str = "heads") -> tuple[int, ...]:
+    """The aligned times themselves where they lead from T to 1, so that a prediction costs S denoiser calls.
+
+    Where the distribution is read off the chain's last state, fewer than ``SHORT_CHAIN`` steps blur it: others are put
+    between them.
+    """
     if len(aligned) > 1 and len(set(aligned)) == len(aligned):
-        return aligned
+        if decoding != "chain" or len(aligned) >= SHORT_CHAIN:
+            return aligned
+        between = aligned_times(min(LONG_CHAIN, n_times), n_times, "linear")
+        return tuple(sorted({*aligned, *between}, reverse=True))
     return aligned_times(min(max(len(aligned), MINIMUM_CHAIN), n_times), n_times, "linear")
 
 

@@ -1,15 +1,14 @@
 """A guide for networks: what simple models say about the target's place and spread, cross-fitted.
 
-Boosted trees find steps and corners of a table in seconds that a network needs minutes for, a straight line is hard to
-beat where rows are few; networks find smooth structure and draw the distribution. So the simple models' answer is one
-more input. Each row is answered by models that have not seen it, while training as in use; otherwise the network would
-learn to trust them more than they deserve.
+Boosted trees find steps and corners of a table in seconds that a network needs minutes for, and a smooth curve by ridge
+regression is hard to beat where rows are few; networks see both at once and draw the distribution. So the simple
+models' answer is one more input. Each row is answered by models that have not seen it, while training as in use;
+otherwise the network would learn to trust them more than they deserve.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from diffor.encoders.boosted_trees import Trees, boost_trees
+from diffor.encoders.curve import Curve, fit_curve
 from diffor.method import Inputs
 
 Floats = NDArray[np.floating]
@@ -31,9 +31,7 @@ PRIOR_ROWS = (2.0, 200.0)
 """A category's mean target counts as if so many rows of the overall mean had been seen before, at least and at most."""
 PLACE_ROUNDS, SPREAD_ROUNDS = 500, 60
 MAX_FIT_ROWS = 100_000
-MAX_LINE_ROWS = 20_000
 N_CODING_PARTS = 5
-PENALTIES = np.geomspace(0.1, 1000, 9)
 
 
 class Fold(NamedTuple):
@@ -41,24 +39,25 @@ class Fold(NamedTuple):
 
     place: Trees
     spread: Trees
-    line: Tensor
-    """Coefficients of a straight line beside the trees, the constant last. **Shape:** ``(p + c + 1,)``."""
-    straight: Tensor
-    """The line's share of the place; the trees have the rest. **Shape:** ``()``."""
+    curve: Curve
+    smooth: Tensor
+    """The curve's share of the place; the trees have the rest. **Shape:** ``()``."""
     levels: list[Tensor]
     """Mean target of each category's levels."""
 
     def predict_place(self, columns: Tensor) -> Tensor:
         """Expected place of the target. **Shape:** ``(n, p + c)`` -> ``(n,)``."""
         trees = self.place.predict(columns)
-        return trees + self.straight * (follow_line(self.line, columns) - trees)  # torch.lerp rounds by the row's place
+        if not self.smooth:
+            return trees
+        return trees + self.smooth * (self.curve.predict(columns) - trees)  # torch.lerp rounds by the row's place
 
 
 class Guide:
     """Cross-fitted boosted trees for a table: the expected place of the target in [0, 1] and its spread around it.
 
-    Beside the trees there is a straight line, which small tables are often better answered by; its share in the place
-    is what the rows that each has not seen prefer.
+    Beside the trees there is a smooth curve, which small tables are often better answered by; its share in the place is
+    what the rows that each has not seen prefer.
 
     >>> import torch
     >>> numbers, codes = torch.rand(300, 2), torch.zeros(300, 0, dtype=torch.int64)
@@ -81,18 +80,18 @@ class Guide:
         splits = list(split_folds(len(target), seed))
         tables = [FoldTable(inputs, target, importance, split, seed) for split in splits]
         places = [table.fit_trees(target, importance, PLACE_ROUNDS) for table in tables]
-        lines = [table.fit_line(target, importance) for table in tables]
+        curves = [table.fit_curve(target, importance) for table in tables]
         by_trees = cross_answer(tables, [trees.predict for trees in places], inputs, splits)
-        by_line = cross_answer(tables, [partial(follow_line, line) for line in lines], inputs, splits)
-        straight = best_share(by_line, by_trees, target, importance)
-        place = by_trees + straight * (by_line - by_trees)
+        by_curve = cross_answer(tables, [curve.predict for curve in curves], inputs, splits)
+        smooth = best_share(by_curve, by_trees, target, importance)
+        place = by_trees + smooth * (by_curve - by_trees)
         missed = np.abs(target - place)
         spreads = [table.fit_trees(missed, importance, SPREAD_ROUNDS) for table in tables]
         spread = cross_answer(tables, [trees.predict for trees in spreads], inputs, splits)
-        share = torch.tensor(straight, dtype=torch.float32)
+        share = torch.tensor(smooth, dtype=torch.float32)
         folds = [
-            Fold(trees, beside, line, share, table.levels)
-            for trees, beside, line, table in zip(places, spreads, lines, tables, strict=True)
+            Fold(trees, beside, curve, share, table.levels)
+            for trees, beside, curve, table in zip(places, spreads, curves, tables, strict=True)
         ]
         return cls(folds), torch.from_numpy(np.stack([place, spread], axis=1)).float()
 
@@ -114,7 +113,8 @@ class Guide:
             start = f"guide.{place}."
             for kind, trees in (("place", fold.place), ("spread", fold.spread)):
                 tensors |= {f"{start}{kind}.{name}": part for name, part in trees._asdict().items()}
-            tensors |= {f"{start}line": fold.line, f"{start}straight": fold.straight}
+            tensors |= {f"{start}curve.{name}": part for name, part in fold.curve._asdict().items()}
+            tensors[f"{start}smooth"] = fold.smooth
             tensors |= {f"{start}levels.{column}": means for column, means in enumerate(fold.levels)}
         return tensors
 
@@ -122,7 +122,7 @@ class Guide:
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Guide:
         """Rebuild a guide from :meth:`to_tensors`."""
         folds: list[Fold] = []
-        while f"guide.{len(folds)}.line" in tensors:
+        while f"guide.{len(folds)}.smooth" in tensors:
             start = f"guide.{len(folds)}."
             place, spread = (
                 Trees(**{name: tensors[f"{start}{kind}.{name}"] for name in Trees._fields})
@@ -130,7 +130,8 @@ class Guide:
             )
             n_columns = sum(name.startswith(f"{start}levels.") for name in tensors)
             levels = [tensors[f"{start}levels.{column}"] for column in range(n_columns)]
-            folds.append(Fold(place, spread, tensors[f"{start}line"], tensors[f"{start}straight"], levels))
+            curve = Curve(**{name: tensors[f"{start}curve.{name}"] for name in Curve._fields})
+            folds.append(Fold(place, spread, curve, tensors[f"{start}smooth"], levels))
         return cls(folds)
 
 
@@ -161,16 +162,11 @@ class FoldTable:
         check = self.check, target[self.check_rows], of_check
         return boost_trees(self.table, target[self.rows], of_rows, check, rounds, self.seed)
 
-    def fit_line(self, target: Floats, weights: Floats | None) -> Tensor:
-        """A straight line by ridge regression on at most ``MAX_LINE_ROWS``. **Shape:** -> ``(p + c + 1,)``."""
-        from sklearn.linear_model import RidgeCV
-
-        some = np.random.default_rng(self.seed).permutation(len(self.rows))[:MAX_LINE_ROWS]
-        table, rows = self.table[some].astype(np.float64), self.rows[some]
-        scale = table.std(axis=0)
-        scale[scale < 1e-6] = np.inf  # a constant column says nothing
-        model = RidgeCV(PENALTIES).fit(table / scale, target[rows], None if weights is None else weights[rows])
-        return torch.from_numpy(np.append(model.coef_ / scale, model.intercept_)).float()
+    def fit_curve(self, target: Floats, weights: Floats | None) -> Curve:
+        """A smooth curve through the rows that answers the check rows best. **Shape:** target ``(n,)``."""
+        of_rows, of_check = (None if weights is None else weights[part] for part in (self.rows, self.check_rows))
+        check = self.check, target[self.check_rows], of_check
+        return fit_curve(self.table, target[self.rows], of_rows, check, self.seed)
 
 
 def split_folds(n_rows: int, seed: int) -> Iterator[Split]:
@@ -242,14 +238,6 @@ def cross_answer(
         for block in np.array_split(held, max(1, len(held) // MAX_FIT_ROWS)):
             seen[block] = answer(as_columns(_take(inputs, block), table.levels)).numpy()
     return seen
-
-
-def follow_line(line: Tensor, columns: Tensor) -> Tensor:
-    """What a straight line says, inside [0, 1]. **Shape:** ``(p + 1,)``, ``(n, p)`` -> ``(n,)``."""
-    answer = line[-1].expand(len(columns))
-    for column, slope in zip(columns.T, line[:-1], strict=True):  # a product of matrices rounds by a row's neighbours
-        answer = answer + slope * column
-    return answer.clamp(0, 1)
 
 
 def best_share(first: Floats, second: Floats, target: Floats, weights: Floats | None) -> float:
