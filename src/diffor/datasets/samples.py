@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -34,8 +33,9 @@ class Dataset:
     description: str
     source: str
     metrics: tuple[str, ...]
-    read: Callable[[str | Path | None], Samples]
-    split: Callable[[str | Path | None, int], tuple[Rows, Rows]]
+    read: Callable[..., Samples]
+    """``read(root, **options)``; most have no options."""
+    split: Callable[..., tuple[Rows, Rows]]
     """``split(root, index) -> (training rows, test rows)``; the index names the split or seeds it."""
     n_grades: int | None = None
     """Number of ordered grades, whose codes from 0 are the targets; None where the target is a value."""

@@ -1,0 +1,204 @@
+"""Rows per second and peak memory of reading a large text file by way of the Parquet cache.
+
+A file in the format of Criteo's log is made in a temporary folder: no header, 23 columns parted by tabs, hashes of 32
+digits, missing cells, empty titles. A process of its own then reads it twice: from text into the cache, and from the
+cache into samples. Peak memory is the kernel's record for that process, with all libraries in it. For scale, the same
+process also times plain reading of the file's bytes, which is the least that any reader must do. Other work on the
+machine lengthens the seconds of the clock but hardly those of the processor, so both are given.
+
+    python benchmarks/streaming.py                              2 GB
+    python benchmarks/streaming.py --bytes 200e6 --out x.json   a smoke check
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffor import circumstances
+from diffor.datasets.lifetime import CLICKS, HASHES, Criteo
+
+N_BYTES = 2_000_000_000
+LIMIT_MIB = 2048
+MIB = 2**20
+CHUNK_ROWS = 20_000
+LEVELS = {
+    "product_age_group": 12, "device_type": 3, "audience_id": 20_000, "product_gender": 8, "product_brand": 50_000,
+    "product_country": 18, "product_id": 2_000_000, "partner_id": 300, "user_id": 5_000_000,
+}  # fmt: skip
+"""About how many different hashes a column has; categories have more with each level."""
+MISSING_SHARE = 0.3
+
+
+# --- the file ---
+
+
+def hashes(name: str, numbers: np.ndarray[Any, Any]) -> list[str]:
+    """32 upper-case hexadecimal digits for each number of a column, always the same."""
+    salt = np.uint64(1 + list(CLICKS.columns).index(name))
+    mixed = (numbers.astype(np.uint64) * np.uint64(64) + salt) * np.uint64(0x9E3779B97F4A7C15)
+    digits = np.stack([mixed, mixed * np.uint64(0xBF58476D1CE4E5B9)], axis=1).tobytes().hex().upper()
+    return [digits[start : start + 32] for start in range(0, len(digits), 32)]
+
+
+def column(name: str, n_rows: int, random: np.random.Generator) -> list[str]:
+    """Cells of a column of hashes."""
+    if name == "product_title":
+        words = hashes(name, random.integers(0, 30_000, 6 * n_rows))
+        counts = random.integers(0, 7, n_rows)
+        return [" ".join(words[6 * place : 6 * place + count]) for place, count in enumerate(counts.tolist())]
+    n_levels = LEVELS.get(name, 0) or 25 * 3 ** int(name[-1])
+    cells = hashes(name, random.integers(0, n_levels, n_rows))
+    if name in ("user_id", "partner_id"):
+        return cells
+    missing = random.random(n_rows) < MISSING_SHARE
+    return ["-1" if gone else cell for cell, gone in zip(cells, missing.tolist(), strict=True)]
+
+
+def lines(random: np.random.Generator, n_rows: int) -> Iterator[str]:
+    """Rows of the log."""
+    sold = random.random(n_rows) < 0.1
+    amounts = [f"{amount:.2f}" for amount in random.lognormal(3, 1, n_rows)]
+    times = random.integers(1_596_439_000, 1_604_302_000, n_rows).tolist()
+    clicks = random.integers(-1, 3000, n_rows).tolist()
+    hashed = [column(name, n_rows, random) for name in HASHES]
+    for sale, amount, moment, click, *rest in zip(sold.tolist(), amounts, times, clicks, *hashed, strict=True):
+        outcome = f"1\t{amount}\t3600\t{moment}\t{click}\t{amount}" if sale else f"0\t-1.0\t-1\t{moment}\t{click}\t0.0"
+        yield outcome + "\t" + "\t".join(rest) + "\n"
+
+
+def write_file(path: Path, n_bytes: int, seed: int) -> int:
+    """Write a log of about this size; the answer is its number of rows."""
+    random, n_rows = np.random.default_rng(seed), 0
+    path.parent.mkdir(parents=True)
+    with path.open("w", encoding="ascii", newline="\n") as file:
+        while file.tell() < n_bytes:
+            file.writelines(lines(random, CHUNK_ROWS))
+            n_rows += CHUNK_ROWS
+    return n_rows
+
+
+# --- the reading, in a process of its own ---
+
+
+class Stage:
+    """Seconds of the clock and of the processor since it was made, and the highest memory so far."""
+
+    def __init__(self) -> None:
+        self.started, self.processor_started = time.perf_counter(), time.process_time()
+
+    def figures(self, name: str, n_rows: int) -> dict[str, float]:
+        """What the stage took, under its name."""
+        seconds, processor = time.perf_counter() - self.started, time.process_time() - self.processor_started
+        return {
+            f"{name}_seconds": seconds,
+            f"{name}_cpu_seconds": processor,
+            f"{name}_rows_per_second": n_rows / seconds,
+            f"{name}_rows_per_cpu_second": n_rows / processor,
+            f"{name}_peak_mib": peak_mib(),
+        }
+
+
+def peak_mib() -> float:
+    """The most memory that this process ever held, as the kernel recorded it."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def read_plainly(path: Path) -> None:
+    """Read the bytes of a file, and do nothing with them."""
+    with path.open("rb", buffering=0) as file:
+        while file.read(8 * MIB):
+            pass
+
+
+def read_all(root: Path) -> dict[str, Any]:
+    """What reading costs: from text into the cache, and from the cache into samples."""
+    import pyarrow.parquet  # noqa: F401  importing is no part of reading
+
+    path = next(root.rglob("CriteoSearchData"))
+    loader, imported = Criteo(), peak_mib()
+    stage = Stage()
+    table = loader.open(path, CLICKS, root)
+    found = stage.figures("cache", table.n_rows)
+    stage = Stage()
+    samples, report = loader.survey(root)
+    found |= stage.figures("load", table.n_rows)
+    assert report.n_kept == len(samples) == table.n_rows
+    stage = Stage()
+    read_plainly(path)
+    found |= stage.figures("plain", table.n_rows)
+    return {
+        "rows": table.n_rows,
+        "bytes": path.stat().st_size,
+        "parts": len(table.parts),
+        "cache_bytes": sum(part.stat().st_size for part in table.parts),
+        "samples_mib": float(samples.x.memory_usage(index=False).sum() + 2 * samples.y.nbytes) / MIB,
+        "imported_mib": imported,
+        **found,
+        "limit_mib": LIMIT_MIB,
+        "within_limit": peak_mib() <= LIMIT_MIB,
+    }
+
+
+# --- the run ---
+
+
+def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
+    """Make a file, read it in another process, and give what that says."""
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        started = time.perf_counter()
+        write_file(Path(folder) / "Criteo_Conversion_Search" / "CriteoSearchData", int(arguments.bytes), arguments.seed)
+        print(f"file made in {time.perf_counter() - started:.0f} s", file=sys.stderr)
+        command = [sys.executable, __file__, "--read", folder]
+        threads = {} if arguments.threads is None else {"OMP_NUM_THREADS": str(arguments.threads)}
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | threads)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {
+        "command": "python benchmarks/streaming.py" + circumstances.command_line(words).removeprefix("diffor"),
+        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "commit": circumstances.commit(),
+        "machine": circumstances.machine(),
+        "versions": circumstances.versions(),
+        "threads": arguments.threads,
+        **found,
+    }
+
+
+def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bytes", type=float, default=N_BYTES, help="size of the file (default: 2e9)")
+    parser.add_argument("--folder", type=Path, help="where the file is made (default: the system's temporary folder)")
+    parser.add_argument("--threads", type=int, help="threads of Arrow (default: as many as cores)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="JSON file to write to as well")
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure what the command line asks for."""
+    words = sys.argv[1:] if words is None else words
+    arguments = parse_arguments(words)
+    if arguments.read is not None:
+        print(json.dumps(read_all(arguments.read)))
+        return
+    text = json.dumps(measure(arguments, words), indent=1)
+    print(text)
+    if arguments.out is not None:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Finding a data set's files below a folder, and saying what was read, what was dropped and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diffor.datasets.samples import Samples
+
+ENVIRONMENT_VARIABLE = "DIFFOR_DATA"
+"""Names the folder of the data sets where no root is passed."""
+SEARCH_LEVELS = 3
+"""How far below the root files are looked for: people unpack archives into folders of their own."""
+
+_STAND_INS = {
+    b"<": "a web page or XML, not the data; download it in a browser, where the host may ask for a confirmation",
+    b"version https://git-lfs": "a Git LFS pointer, not the data; fetch the file itself with `git lfs pull`",
+}
+
+
+@dataclass
+class ReadReport:
+    """What reading a data set met: the files that were used, the rows they hold, and the rows dropped by reason."""
+
+    files: list[Path]
+    n_read: int
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def n_kept(self) -> int:
+        """Rows that are left.
+
+        >>> ReadReport([], 10, {"image missing": 3}).n_kept
+        7
+        """
+        return self.n_read - sum(self.dropped.values())
+
+
+@dataclass
+class CheckReport:
+    """What a check found: ``errors`` make the files wrong or unusable, ``warnings`` are only worth knowing."""
+
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+Survey = Callable[[str | Path | None], tuple[Samples, ReadReport]]
+"""Reads a data set below a root and says what it met."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How a data set reaches the user: its size and licence, how to get it, how to read it and how to check it."""
+
+    name: str
+    size: str
+    licence: str
+    obtain: str
+    survey: Survey
+    check: Callable[[str | Path | None], CheckReport]
+
+
+def data_root(root: str | Path | None, name: str, obtain: str = "") -> Path:
+    """The folder of the data: the root that was passed, else the one that the environment names."""
+    chosen = os.environ.get(ENVIRONMENT_VARIABLE) if root is None else root
+    cure = f"pass root, or set {ENVIRONMENT_VARIABLE}, to the folder that holds its files. {obtain}".rstrip()
+    if not chosen:
+        raise ValueError(f"{name} is read from files, however: root={root!r}; {cure}")
+    if not Path(chosen).is_dir():
+        raise FileNotFoundError(f"{name} is read from files below a folder, however: {chosen} is none; {cure}")
+    return Path(chosen).absolute()
+
+
+def folders_below(root: Path, n_levels: int = SEARCH_LEVELS) -> Iterator[Path]:
+    """The root and the folders below it, the nearest first and each level in the order of names."""
+    level = [root]
+    for _ in range(n_levels + 1):
+        yield from level
+        level = sorted(Path(entry.path) for folder in level for entry in os.scandir(folder) if entry.is_dir())
+
+
+def find_below(root: Path, *relatives: str) -> Path | None:
+    """The nearest file below the root with one of these relative paths; None where there is none."""
+    for folder in folders_below(root):
+        for relative in relatives:
+            if (folder / relative).is_file():
+                return folder / relative
+    return None
+
+
+def need_below(root: Path, name: str, obtain: str, *relatives: str) -> Path:
+    """The nearest file below the root with one of these relative paths, which must exist."""
+    path = find_below(root, *relatives)
+    if path is None:
+        raise FileNotFoundError(
+            f"{name} needs the file {' or '.join(relatives)}, however: {root} holds none, down to {SEARCH_LEVELS} "
+            f"folders deep. {obtain}".rstrip()
+        )
+    return path
+
+
+def refuse_stand_in(path: Path) -> None:
+    """Refuse what downloads leave in place of a data file: nothing, a web page, a pointer."""
+    with path.open("rb") as file:
+        start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not start:
+        raise ValueError(f"{path} must hold data, however: it is empty; fetch the file again")
+    for beginning, cause in _STAND_INS.items():
+        if start.startswith(beginning):
+            raise ValueError(f"{path} must hold data, however: it is {cause}")

@@ -1,0 +1,206 @@
+"""Splits: seeded, disjoint, complete, and no group in two parts, whatever the rows are."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diffor.datasets.samples import Samples
+from diffor.datasets.splits import (
+    FIRST_FOLDERS,
+    PROTOCOLS,
+    Split,
+    alternating_folders,
+    balanced_folders,
+    crossing_groups,
+    folder_parts,
+    leave_group_out,
+    named_test_rows,
+    random_parts,
+    rank_parts,
+    split_samples,
+)
+
+people = st.lists(st.integers(-5, 40), min_size=1, max_size=200).filter(lambda groups: len(set(groups)) >= 3)
+seeds = st.integers(0, 2**31)
+several = settings(max_examples=60, deadline=None)
+
+
+def parts_of(split):
+    return [split.training.tolist(), split.validation.tolist(), split.test.tolist()]
+
+
+def assert_complete(split, n_rows):
+    assert sorted(row for part in parts_of(split) for row in part) == list(range(n_rows))
+    assert sorted(split.learning.tolist() + split.test.tolist()) == list(range(n_rows))
+    assert all(part == sorted(part) for part in parts_of(split))
+
+
+@several
+@given(n_rows=st.integers(3, 3000), seed=seeds)
+def test_random_rows_are_divided_by_the_shares(n_rows, seed):
+    split = random_parts(n_rows, seed)
+    assert_complete(split, n_rows)
+    # Rounding moves each border by half a row; every part has a row, however few there are.
+    for part, share in zip(parts_of(split), (0.8, 0.1, 0.1), strict=True):
+        assert abs(len(part) - max(1, share * n_rows)) <= 1.5
+    assert parts_of(random_parts(n_rows, seed)) == parts_of(split)
+
+
+def test_other_seeds_draw_other_rows():
+    drawn = {tuple(random_parts(100, seed).test) for seed in range(20)}
+    assert len(drawn) == 20
+
+
+@several
+@given(groups=people, seed=seeds)
+def test_random_parts_keep_groups_whole(groups, seed):
+    split = random_parts(len(groups), seed, groups=groups)
+    assert_complete(split, len(groups))
+    assert crossing_groups(split, groups) == []
+    assert all(parts_of(split))
+    assert parts_of(random_parts(len(groups), seed, groups=groups)) == parts_of(split)
+
+
+def test_shares_of_many_groups_are_nearly_those_asked_for():
+    groups = np.repeat(np.arange(1000), np.arange(1000) % 7 + 1)
+    split = random_parts(len(groups), 0, (0.7, 0.1, 0.2), groups)
+    assert [len(part) / len(groups) for part in parts_of(split)] == pytest.approx([0.7, 0.1, 0.2], abs=0.002)
+
+
+def test_validation_may_have_no_share():
+    split = random_parts(10, 0, (0.8, 0.0, 0.2))
+    assert [len(part) for part in parts_of(split)] == [8, 0, 2]
+
+
+@several
+@given(groups=people, share=st.floats(0, 0.9))
+def test_each_group_is_left_out_once(groups, share):
+    names = sorted(set(groups))
+    tested = []
+    for index, name in enumerate(names):
+        split = leave_group_out(groups, index, share)
+        assert_complete(split, len(groups))
+        assert crossing_groups(split, groups) == []
+        assert {groups[row] for row in split.test} == {name}
+        tested += split.test.tolist()
+    assert sorted(tested) == list(range(len(groups)))
+
+
+@several
+@given(is_test=st.lists(st.booleans(), min_size=3, max_size=200).filter(lambda named: 0 < sum(named) < len(named)),
+       seed=seeds, share=st.floats(0, 0.9))  # fmt: skip
+def test_named_rows_are_the_test_rows(is_test, seed, share):
+    split = named_test_rows(is_test, seed, share)
+    assert_complete(split, len(is_test))
+    assert split.test.tolist() == np.flatnonzero(is_test).tolist()
+    assert bool(len(split.validation)) == (share > 0 and len(split.learning) > 1)
+    assert parts_of(named_test_rows(is_test, seed, share)) == parts_of(split)
+
+
+@several
+@given(groups=people, seed=seeds)
+def test_folders_by_group_keep_groups_whole(groups, seed):
+    y = np.random.default_rng(0).integers(0, 5, len(groups))
+    folders = balanced_folders(groups, y, seed)
+    assert folders.min() >= 0
+    assert folders.max() < 10
+    assert all(len(set(folders[np.asarray(groups) == name])) == 1 for name in set(groups))
+    assert folders.tolist() == balanced_folders(groups, y, seed).tolist()
+
+
+def test_folders_by_group_balance_the_targets():
+    random = np.random.default_rng(0)
+    groups = np.repeat(np.arange(500), 3)
+    y = np.repeat(random.integers(20, 30, 500), 3)
+    counts = np.zeros((10, 10), dtype=int)
+    np.add.at(counts, (balanced_folders(groups, y), y - 20), 1)
+    assert (counts.max(axis=0) - counts.min(axis=0)).max() <= 3
+    assert np.ptp(counts.sum(axis=1)) <= 18
+
+
+def test_the_five_splits_of_ten_folders_are_those_of_the_benchmark():
+    wanted = [
+        ([0, 1, 2, 3, 4, 5], [6, 7], [8, 9]),
+        ([2, 3, 4, 5, 6, 7], [8, 9], [0, 1]),
+        ([4, 5, 6, 7, 8, 9], [0, 1], [2, 3]),
+        ([0, 5, 6, 7, 8, 9], [1, 2], [3, 4]),
+        ([0, 1, 6, 7, 8, 9], [2, 3], [4, 5]),
+    ]
+    for index, parts in enumerate(wanted):
+        assert parts_of(folder_parts(alternating_folders(10), index)) == [*parts]
+    assert alternating_folders(23).tolist() == [*range(10), *range(10), 0, 1, 2]
+
+
+@several
+@given(people=st.lists(st.integers(1, 12), min_size=1, max_size=60), first=st.integers(1, 4), second=st.integers(5, 9))
+def test_ranks_divide_celebrities(people, first, second):
+    rank = np.repeat([*people, first, second, 99], 2)
+    split = rank_parts(rank, first, second)
+    assert_complete(split, len(rank))
+    assert rank[split.validation].max() <= first < rank[split.test].min()
+    assert rank[split.test].max() <= second < rank[split.training].min()
+
+
+def samples(n_rows=30, groups=False):
+    number = np.arange(n_rows)
+    table = pd.DataFrame({"path": [f"{row}.jpg" for row in number]})
+    side = {"rank": number // 3 + 1.0, "test": (number // 3 == 9).astype(float)}
+    return Samples(table, number % 7 + 20.0, side, number // 3 if groups else None)
+
+
+@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_protocol_divides_samples(protocol, groups):
+    data = samples(groups=groups)
+    if protocol == "one-out" and not groups:
+        with pytest.raises(ValueError, match="leaves out a group, however: these samples have no groups; use 'random'"):
+            split_samples(data, 0, protocol)
+        return
+    for index in range(len(FIRST_FOLDERS)):
+        split = split_samples(data, index, protocol)
+        assert_complete(split, len(data))
+        assert crossing_groups(split, data.groups) == []
+        assert parts_of(split_samples(data, index, protocol)) == parts_of(split)
+
+
+def test_a_protocol_that_would_divide_a_group_is_refused():
+    data = Samples(
+        pd.DataFrame({"path": list("abc")}), np.zeros(3), {"rank": np.array([1.0, 4.0, 9.0])}, np.array([1, 2, 1])
+    )
+    with pytest.raises(ValueError, match=r"groups must stay in one part, however: protocol 'rank' divides 1 of them"):
+        split_samples(data, 0, "rank")
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (lambda: random_parts(10, 0, (0.8, 0.2)), r"shares must be those of .*, however: shares=\(0.8, 0.2\)"),
+        (lambda: random_parts(10, 0, (0.9, 0.2, -0.1)), "shares must be those of"),
+        (lambda: random_parts(10, 0, (0.9, 0.1, 0.0)), "shares must be those of"),
+        (lambda: random_parts(4, 0, groups=[1, 1, 2, 2]), "3 parts need 3 groups or more, however: there are 2;"),
+        (lambda: leave_group_out([1, 2, 2], 2), "index must lie in 0 to 1, .* however: index=2"),
+        (lambda: folder_parts(range(10), 5), "index must lie in 0 to 4, .* however: index=5"),
+        (lambda: rank_parts([1, 2], 5, 2), "ranks must rise .* however: validation_rank=5, test_rank=2"),
+        (lambda: rank_parts([1, 2, 9]), "must have training and test rows, however: 1 and 0 of them; use another"),
+        (lambda: named_test_rows([0, 1], 0, 1.5), r"validation_share must lie in \[0, 1\), however"),
+        (lambda: named_test_rows([1, 1], 0), "must have training and test rows, however: 0 and 2 of them"),
+        (lambda: split_samples(samples(), 0, "dated"), "protocol must be one of random, folders, .*however: protocol="),
+        (
+            lambda: Split(np.array([0, 1]), np.array([1]), np.array([2])),
+            "must not share rows, however: 1 rows are in two parts",
+        ),
+    ],
+)
+def test_what_cannot_be_divided_is_named(action, message):
+    with pytest.raises(ValueError, match=message):
+        action()
+
+
+def test_a_missing_side_column_is_named():
+    bare = Samples(pd.DataFrame({"path": list("abc")}), np.zeros(3))
+    with pytest.raises(
+        ValueError, match="needs the side column 'rank', however: these samples have none; use 'random'"
+    ):
+        split_samples(bare, 0, "rank")
