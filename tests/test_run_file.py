@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from diffor import datasets
+from diffor.methods import METHODS
 from diffor.peers import PEERS
 from diffor.run_file import RunFileError, as_seeds, plan_from, read_run_file, suite_of, with_methods
 
@@ -175,3 +176,22 @@ def test_the_run_files_of_the_project_are_right(name, pytestconfig):
     if name == "development":
         assert set(PEERS) - methods == {"diffor-paper", "catboost-quantile"}
         assert len(plan.seeds) == 5
+
+
+def test_all_methods_on_the_shared_encoder_have_the_settings_of_all_and_their_own():
+    plan = plan_from(
+        {
+            "datasets": ["diabetes"],
+            "methods": {
+                "names": ["method:all"],
+                "method:*": {"encoder": "plain", "max_steps": 5},
+                "method:corn": {"max_steps": 7},
+            },
+        }
+    )
+    settings = {method.name: method.settings for method in plan.methods}
+    assert len(settings) == len(METHODS) + 1  # and the constant
+    assert settings["method:dex"] == {"encoder": "plain", "max_steps": 5}
+    assert settings["method:corn"] == {"encoder": "plain", "max_steps": 7}
+    assert settings["constant"] == {}
+    assert "method:*" not in settings

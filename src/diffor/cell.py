@@ -76,8 +76,9 @@ def run_cell(cell: Cell, root: str | None = None) -> dict[str, Any]:
         fitted, tuning = fit_tuned(peer, problem, cell) if cell.trials else (peer.fit(problem, **cell.settings), None)
     fit_seconds, import_seconds = clock.seconds, clock.import_seconds
     x_test, y_test = samples.x.iloc[parts.test], samples.y[parts.test]
+    side = {name: column[parts.test] for name, column in samples.side.items()}
     with clock:
-        prediction = fitted.predict(x_test)
+        prediction = ask(fitted, x_test, side)
     measured = own_measurements(fitted)
     check_prediction(prediction, len(y_test), dataset.n_grades)
     with warnings.catch_warnings():
@@ -99,6 +100,14 @@ def run_cell(cell: Cell, root: str | None = None) -> dict[str, Any]:
         "peak_mib": measured.get("peak_bytes", 0) / 2**20,
         "facts": dict(getattr(fitted, "facts", {})),
     }
+
+
+def ask(fitted: Fitted, x: pd.DataFrame, side: Mapping[str, Array]) -> Prediction:
+    """Predict rows; their side columns go to methods that can use them."""
+    if hasattr(fitted, "predict_beside"):
+        prediction: Prediction = fitted.predict_beside(x, side)
+        return prediction
+    return fitted.predict(x)
 
 
 def own_measurements(fitted: Any) -> dict[str, float]:
@@ -165,6 +174,8 @@ def make_problem(dataset: Dataset, samples: Samples, parts: Parts, cell: Cell) -
         bounds=dataset.bounds,
         seed=cell.seed,
         n_samples=cell.n_samples,
+        side={name: column[parts.train] for name, column in samples.side.items()},
+        side_valid={name: column[parts.valid] for name, column in samples.side.items()},
     )
 
 
@@ -239,7 +250,9 @@ def fit_tuned(peer: Peer, problem: Problem, cell: Cell) -> tuple[Fitted, dict[st
         record: dict[str, Any] = {"settings": drawn}
         try:
             fitted = peer.fit(problem, **{**cell.settings, **drawn})
-            record["valid_crps"] = valid_crps = float(fitted.predict(problem.x_valid).crps(problem.y_valid).mean())
+            record["valid_crps"] = valid_crps = float(
+                ask(fitted, problem.x_valid, problem.side_valid).crps(problem.y_valid).mean()
+            )
             if best is None or valid_crps < best[0]:
                 best = valid_crps, fitted, drawn
         except Exception as error:  # one bad combination is not the end of the search
@@ -288,6 +301,8 @@ def score(dataset: Dataset, prediction: Prediction, x: pd.DataFrame, y: Array, c
     for name in dataset.metrics:
         if name not in scores and name in metrics.METRICS and metrics.METRICS[name].kind == "point":
             scores[name] = metrics.METRICS[name].function(y, prediction.mean)
+    if prediction.point is not None:  # as the method's authors decide, where they have a way of their own
+        scores["mae_native"] = metrics.mae(y, prediction.point)
     if dataset.n_grades is not None:
         scores |= score_grades(prediction, y, dataset.n_grades)
     if dataset.truth is not None:

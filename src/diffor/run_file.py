@@ -25,6 +25,9 @@
     peer = "diffor"
     n_increments = 4
 
+    [methods."method:*"]                # settings of all methods on the shared encoder; names = ["method:all"] takes
+    encoder = "plain"                   # every one that `diffor methods` lists, "method:corn" a single one
+
     [methods.lightgbm-quantile.search]
     num_leaves = [15, 31, 63]
 
@@ -43,10 +46,11 @@ from typing import Any
 
 from diffor import datasets
 from diffor.cell import Cell
-from diffor.peers import PEERS, find_peer
+from diffor.peers import METHOD, PEERS, find_peer
 from diffor.suggestion import did_you_mean
 
 ALL = "all"
+EVERY_METHOD = f"{METHOD}*"
 CONSTANT = "constant"
 """The method that is always compared with."""
 LIMITS = ("max_train_rows", "max_test_rows")
@@ -195,16 +199,17 @@ def _names_and_tables(value: Any, key: str, where: str) -> tuple[list[str], dict
     named = _as_list(value.pop("names", []), f"{key}.names", where)
     tables = {name: dict(_as_table(table, f"{key}.{name}", where)) for name, table in value.items()}
     # Limits of a data set do not add it to the run, since a suite may already hold it; settings of a method do add it.
-    further = list(tables) if key == "methods" else []
+    further = [name for name in tables if name != EVERY_METHOD] if key == "methods" else []
     return list(dict.fromkeys([*named, *further])), tables
 
 
 def make_methods(names: Sequence[str], tables: Mapping[str, dict[str, Any]], where: str) -> tuple[Method, ...]:
     """Methods by their names, with what the tables say about them; the constant is always among them."""
-    listed = [other for name in names for other in (PEERS if name == ALL else [name])]
+    listed = [other for name in names for other in expand(name)]
     methods = []
     for name in dict.fromkeys([CONSTANT, *listed]):
-        settings = dict(tables.get(name, {}))
+        of_all = tables.get(EVERY_METHOD, {}) if name.startswith(METHOD) else {}
+        settings = {**of_all, **tables.get(name, {})}
         peer, search = settings.pop("peer", name), settings.pop("search", {})
         for parameter, values in _as_table(search, f"methods.{name}.search", where).items():
             if not isinstance(values, list) or not values:
@@ -212,6 +217,15 @@ def make_methods(names: Sequence[str], tables: Mapping[str, dict[str, Any]], whe
                                    f"however: {parameter}={values!r}; write {parameter} = [first, second]")  # fmt: skip
         methods.append(Method(name, peer, settings, search))
     return tuple(methods)
+
+
+def expand(name: str) -> Iterable[str]:
+    """The names that a name stands for: those of all peers, of all methods on the shared encoder, or its own."""
+    if name == METHOD + ALL:
+        from diffor.methods import METHODS
+
+        return [METHOD + method for method in METHODS]
+    return PEERS if name == ALL else [name]
 
 
 def as_seeds(value: Any) -> tuple[int, ...]:

@@ -54,12 +54,17 @@ class _Table(Mapping[str, Peer]):
         return len(self._homes)
 
 
+METHOD = "method:"
+"""What comes before the name of a method that is compared on the shared encoder."""
+
 PEERS: Mapping[str, Peer] = _Table()
 """Peers by name."""
 
 
 def find_peer(name: str) -> Peer:
     """The peer of a name; ``package.module:ATTRIBUTE`` names one that stands outside the table.
+
+    ``method:NAME`` is the method NAME of ``diffor methods`` on the shared encoder.
 
     >>> find_peer("diffor-fast").tasks
     ('value', 'grades')
@@ -69,6 +74,8 @@ def find_peer(name: str) -> Peer:
     """
     if name in PEERS:
         return PEERS[name]
+    if name.startswith(METHOD):
+        return _find_method(name.removeprefix(METHOD))
     if ":" not in name:
         listed = ", ".join(sorted(PEERS))
         raise ValueError(
@@ -84,4 +91,15 @@ def find_peer(name: str) -> Peer:
     return found
 
 
-__all__ = ["PEERS", "Fitted", "Peer", "Problem", "find_peer"]
+def _find_method(name: str) -> Peer:
+    from diffor.methods import METHODS
+    from diffor.peers.methods_on_encoder import find_method
+
+    if name not in METHODS:
+        raise ValueError(
+            f"{METHOD}NAME must name a method of `diffor methods`, however: {name!r}{did_you_mean(name, METHODS)}"
+        )
+    return find_method(name)
+
+
+__all__ = ["METHOD", "PEERS", "Fitted", "Peer", "Problem", "find_peer"]

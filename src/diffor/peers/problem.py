@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,10 +33,13 @@ class Problem:
     n_samples: int = 100
     """Samples per row of a predicted distribution, the same for all methods."""
     n_threads: int = 1
+    side: Mapping[str, Values] = field(default_factory=dict)
+    side_valid: Mapping[str, Values] = field(default_factory=dict)
+    """What some methods need beside the table, such as ``duration``, of either rows. **Shape:** each ``(n,)``."""
 
 
 class Fitted(Protocol):
-    """A fitted method."""
+    """A fitted method; one that needs side columns of the rows has ``predict_beside(x, side)`` too."""
 
     def predict(self, x: pd.DataFrame) -> Prediction:
         """Distribution of each row's target: values, or grade codes where the problem has grades."""
