@@ -1,6 +1,7 @@
 """The command line: fit, predict and evaluate on CSV and Parquet files; compare methods on data sets.
 
-Wrong use ends with code 2 and one line that says the rule, the value and the cure; files are left as they were.
+Wrong use ends with code 2 and one line that says the rule, the value and the cure; files are left as they were. A
+check of data that finds something wrong ends with code 1.
 Only the commands themselves import the heavy packages, so that ``diffor --help`` answers at once.
 """
 
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from typing import NoReturn, TextIO
 
 import diffor
-from diffor.commands import bench, demo, evaluate, fit, predict, report
+from diffor.commands import bench, datasets, demo, evaluate, fit, methods, predict, report
 from diffor.commands.arguments import list_examples
 from diffor.commands.usage import UsageError
 from diffor.files import DataError
@@ -29,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
         with _short_warnings():
             arguments.run(arguments)
         sys.stdout.flush()
-    except SystemExit as stop:  # --help and --version
+    except SystemExit as stop:  # --help, --version, and checks that failed
         return int(stop.code or 0)
     except (UsageError, DataError) as error:
         print(f"diffor: error: {' '.join(str(error).split())}", file=sys.stderr)
@@ -77,7 +78,7 @@ def _make_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
     )
     parser.add_argument("--version", action="version", version=f"diffor {diffor.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for command in (fit, predict, evaluate, demo, bench, report):
+    for command in (fit, predict, evaluate, methods, datasets, demo, bench, report):
         command.add(commands)
     return parser, dict(commands.choices)
 

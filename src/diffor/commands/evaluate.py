@@ -13,9 +13,12 @@ from diffor.commands.arguments import add_command, as_share
 from diffor.commands.model_folder import (
     answered_chunks,
     columns_by_kind,
+    decide,
+    has_distribution,
     is_classifier,
     load_model,
     remembered_target,
+    side_columns,
 )
 from diffor.commands.target_column import target_values
 from diffor.commands.usage import UsageError, require_columns
@@ -42,6 +45,7 @@ def add(commands: Any) -> None:
     command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
     command.add_argument("data", metavar="DATA", help="rows with their targets")
     command.add_argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
+    command.add_argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command.add_argument(
         "--coverage", type=as_share, default=0.9, metavar="C", help="of the intervals (default: %(default)s)"
@@ -57,19 +61,25 @@ def run(arguments: argparse.Namespace) -> None:
     require_columns([target], names, data)
     truth = _truth(model, target, data)
     columns = columns_by_kind(model, names, data)
+    sides = side_columns(model, folder, arguments.duration, names, data)
     if is_classifier(model):
-        with answered_chunks(data, columns, model.predict_proba) as answers:
-            scores = _score_grades(model, truth, answers)
+        statistic = model.decision
+        with answered_chunks(data, columns, _grades(model), sides=sides) as answers:
+            scores = _score_grades(len(model.classes_), truth, answers)
     else:
-        with answered_chunks(data, columns, _amounts(model, arguments.coverage)) as answers:
-            scores = _score_amounts(truth, answers, arguments.coverage)
+        statistic = model.default_statistic
+        with answered_chunks(data, columns, _amounts(model, arguments.coverage), sides=sides) as answers:
+            scores = _score_amounts(truth, answers, arguments.coverage, statistic)
+        if model.conformal_ is None and not has_distribution(model):  # a point covers nothing, and does not claim to
+            scores |= {name: (None, scores[name][1]) for name in ("coverage", "interval_width")}
     if arguments.json:
-        facts = {"model": type(model).__name__, "target": target, "rows": len(truth), "nominal_coverage": None
+        facts = {"model": type(model).__name__, "method": model.settings_.method, "statistic": statistic,
+                 "target": target, "rows": len(truth), "nominal_coverage": None
                  if is_classifier(model) else arguments.coverage}  # fmt: skip
         pairs = {name: {"model": ours, "constant": constant} for name, (ours, constant) in scores.items()}
         print(json.dumps({**facts, "metrics": pairs}, allow_nan=False))
     else:
-        print(_score_table(scores, len(truth), target))
+        print(_score_table(scores, f"{len(truth)} rows, target {target}, answered with {statistic}"))
 
 
 def _truth(model: Any, target: str, data: Path) -> NDArray[Any]:
@@ -94,30 +104,42 @@ def _truth(model: Any, target: str, data: Path) -> NDArray[Any]:
     return places
 
 
-def _amounts(model: Any, level: float) -> Callable[[Any], tuple[Prediction, NDArray[Any]]]:
+def _amounts(model: Any, level: float) -> Callable[..., tuple[Prediction, NDArray[Any]]]:
     """A function that answers rows with their distributions and their intervals, guaranteed where calibrated."""
     from diffor.prediction import Prediction
 
     threshold = None if model.conformal_ is None else model.conformal_.threshold(level)
 
-    def answer(table: Any) -> tuple[Prediction, NDArray[Any]]:
-        unit = Prediction.concatenate(list(model._unit_predictions(table)))
+    def answer(table: Any, **side: Any) -> tuple[Prediction, NDArray[Any]]:
+        unit = Prediction.concatenate(list(model._unit_predictions(table, None, side)))
         prediction = unit.map(model.scale_.from_unit)
         return prediction, prediction.interval(level) if threshold is None else model._guaranteed(unit, threshold)
 
     return answer
 
 
-def _score_amounts(truth: NDArray[Any], answers: Answers, level: float) -> Scores:
+def _grades(model: Any) -> Callable[..., tuple[NDArray[Any], NDArray[Any]]]:
+    """A function that answers rows with the probabilities of the grades and the places of those it decides on."""
+    from diffor.grades import grade_shares
+
+    def answer(table: Any, **side: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        prediction = model.predict_distribution(table, **side)
+        probabilities = grade_shares(prediction.samples, len(model.classes_))
+        return probabilities, decide(prediction, probabilities, model.decision)
+
+    return answer
+
+
+def _score_amounts(truth: NDArray[Any], answers: Answers, level: float, statistic: str) -> Scores:
     """Metrics of predicted amounts, each beside the best that a constant answer could reach on these rows."""
     import numpy as np
 
     from diffor import metrics
 
-    median, low, high, crps = np.empty((4, len(truth)))
+    answered, low, high, crps = np.empty((4, len(truth)))
     for chunk, (prediction, interval) in answers:
         rows = slice(chunk.first, chunk.first + len(chunk))
-        median[rows], crps[rows] = prediction.median, prediction.crps(truth[rows])
+        answered[rows], crps[rows] = prediction.statistic(statistic), prediction.crps(truth[rows])
         low[rows], high[rows] = interval.T
     ends = np.quantile(truth, [(1 - level) / 2, (1 + level) / 2])
     constant = [np.full(len(truth), value) for value in (np.median(truth), truth.mean(), *ends)]
@@ -125,28 +147,26 @@ def _score_amounts(truth: NDArray[Any], answers: Answers, level: float) -> Score
     # The mean distance of two rows is the CRPS of answering every row with the distribution of all.
     ranks = 2 * np.arange(1, len(truth) + 1) - len(truth) - 1
     return {
-        "mae": (metrics.mae(truth, median), metrics.mae(truth, constant[0])),
-        "rmse": (metrics.rmse(truth, median), metrics.rmse(truth, constant[1])),
-        "srcc": (metrics.srcc(truth, median), 0.0) if varies else (None, None),
-        "xauc": (metrics.xauc(truth, median), 0.5) if varies else (None, None),
+        "mae": (metrics.mae(truth, answered), metrics.mae(truth, constant[0])),
+        "rmse": (metrics.rmse(truth, answered), metrics.rmse(truth, constant[1])),
+        "srcc": (metrics.srcc(truth, answered), 0.0) if varies else (None, None),
+        "xauc": (metrics.xauc(truth, answered), 0.5) if varies else (None, None),
         "crps": (float(crps.mean()), float(np.sort(truth) @ ranks / len(truth) ** 2)),
         "coverage": (metrics.coverage(truth, low, high), metrics.coverage(truth, *constant[2:])),
         "interval_width": (metrics.interval_width(low, high), float(ends[1] - ends[0])),
     }
 
 
-def _score_grades(model: Any, truth: NDArray[Any], answers: Answers) -> Scores:
+def _score_grades(n_grades: int, truth: NDArray[Any], answers: Answers) -> Scores:
     """Metrics of predicted grades, each beside the best that a constant answer could reach on these rows."""
     import numpy as np
 
     from diffor import metrics
-    from diffor.grades import decide_grades
 
-    n_grades = len(model.classes_)
-    probabilities = np.empty((len(truth), n_grades))
-    for chunk, part in answers:
-        probabilities[chunk.first : chunk.first + len(chunk)] = part
-    chosen = decide_grades(probabilities, model.decision)
+    probabilities, chosen = np.empty((len(truth), n_grades)), np.empty(len(truth), dtype=np.int64)
+    for chunk, (part, decided) in answers:
+        rows = slice(chunk.first, chunk.first + len(chunk))
+        probabilities[rows], chosen[rows] = part, decided
     shares = np.bincount(truth, minlength=n_grades) / len(truth)
     common, middle = shares.argmax(), np.sort(truth)[len(truth) // 2]
     return {
@@ -157,8 +177,8 @@ def _score_grades(model: Any, truth: NDArray[Any], answers: Answers) -> Scores:
     }
 
 
-def _score_table(scores: Scores, n_rows: int, target: str) -> str:
-    lines = [f"{n_rows} rows, target {target}", "", f"{'metric':<16}{'model':>12}{'constant':>12}"]
+def _score_table(scores: Scores, heading: str) -> str:
+    lines = [heading, "", f"{'metric':<16}{'model':>12}{'constant':>12}"]
     for name, values in scores.items():
         shown = ("-" if value is None else f"{value:.4g}" for value in values)
         lines.append(f"{name:<16}" + "".join(f"{value:>12}" for value in shown))

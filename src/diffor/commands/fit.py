@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from diffor import files
 from diffor.commands.arguments import add_command, as_count, as_names, as_seconds, as_seed
-from diffor.commands.model_folder import check_model_output, save_model
+from diffor.commands.method_choice import DIFFOR, add_method_arguments, check_method_choice, method_settings
+from diffor.commands.model_folder import check_model_output, save_model, side_values
 from diffor.commands.target_column import find_grades, target_values
 from diffor.commands.usage import UsageError, library_messages, require_columns
 
@@ -29,6 +30,7 @@ def add(commands: Any) -> None:
         "diffor fit train.csv --target delay --bounds 0 240 --transform log --out model",
         "diffor fit train.parquet --target quality --grades low,mid,high --drop id name --out model",
         "diffor fit train.csv --target price --calibration kept_out.csv --out model",
+        "diffor fit train.csv --target watched --method d2q --method-setting n_groups=50 --duration length --out model",
     )
     command.add_argument(
         "data", metavar="DATA", help="training rows: CSV (also .csv.gz) or Parquet; columns without a name are left out"
@@ -38,6 +40,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--preset", default="balanced", help="fast, balanced, accurate or paper (default: %(default)s)"
     )
+    add_method_arguments(command)
     kind = command.add_mutually_exclusive_group()
     kind.add_argument("--grades", type=as_names, metavar="A,B,...", help="the target is one of these, lowest first")
     kind.add_argument("--classify", action="store_true", help="the target's numbers are grades, not amounts")
@@ -45,7 +48,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--transform",
         choices=("auto", "uniform", "quantile", "log"),
-        help="how the range is spread (default: the preset's)",
+        help="how the range is spread (default: the preset's; uniform for other methods than diffor)",
     )
     command.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
     command.add_argument("--weight", metavar="COL", help="column that says how much each row counts")
@@ -68,7 +71,18 @@ class _Task:
     features: list[str]
     target: str
     weight: str | None
+    sides: dict[str, str]
+    """Columns that the method needs beside the features, by what it calls them; they may be features, too."""
     grades: list[Any] | None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The parts of a table. **Shape:** features ``(n, p)``, targets and each side column ``(n,)``."""
+
+    features: pd.DataFrame
+    targets: NDArray[Any]
+    side: dict[str, NDArray[Any]]
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -76,23 +90,32 @@ def run(arguments: argparse.Namespace) -> None:
     out = Path(arguments.out)
     check_model_output(out, arguments.force, arguments.checkpoint)
     _check_calibration_file(arguments)
+    check_method_choice(arguments)
     data = Path(arguments.data)
     table = files.read_table(data)
     task = _find_task(table, arguments, data)
-    parts = [table[task.features], target_values(table[task.target], task.grades, data)]
+    rows = _parts(table, task, data)
     weights = None if task.weight is None else _weight_values(table[task.weight], data)
+    validation = {}
     if arguments.valid is not None:
-        parts += _further_rows(table, task, Path(arguments.valid))
+        others = _further_rows(table, task, Path(arguments.valid))
+        validation = {"X_val": others.features, "y_val": others.targets}
+        validation |= {f"{side}_val": values for side, values in others.side.items()}
     calibration = None if arguments.calibration is None else _calibration_rows(table, task, arguments)
     with library_messages():
         model = _make_estimator(arguments, task.grades)
-        model.fit(*parts[:2], weights, *parts[2:])
+        model.fit(rows.features, rows.targets, weights, **validation, **rows.side)
         if calibration is not None:
-            model.conformalize(*calibration)
-    notes = {"target": arguments.target, "weight": arguments.weight, "dropped": arguments.drop}
-    save_model(model, out, notes, arguments.force)
+            model.conformalize(calibration.features, calibration.targets, **calibration.side)
+    save_model(model, out, _notes(arguments, task), arguments.force)
     if not arguments.quiet:
         print(_summary(model, len(table), out))
+
+
+def _notes(arguments: argparse.Namespace, task: _Task) -> dict[str, Any]:
+    """What the model folder is to remember of the columns."""
+    notes = {"target": arguments.target, "weight": arguments.weight, "dropped": arguments.drop}
+    return notes | {"side": task.sides} if task.sides else notes
 
 
 def _check_calibration_file(arguments: argparse.Namespace) -> None:
@@ -111,9 +134,13 @@ def _check_calibration_file(arguments: argparse.Namespace) -> None:
 def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -> _Task:
     names = [str(name) for name in table.columns]
     special = [arguments.target] if arguments.weight is None else [arguments.target, arguments.weight]
-    require_columns([*special, *arguments.drop], names, data)
+    sides = {} if arguments.duration is None else {"duration": arguments.duration}
+    require_columns([*special, *sides.values(), *arguments.drop], names, data)
     if len({*special, *arguments.drop}) < len(special) + len(set(arguments.drop)):
         raise UsageError("--target, --weight and --drop must name different columns, however: one is named twice")
+    if arguments.duration in special:
+        raise UsageError(f"--duration must be another column than --target and --weight, however: "
+                         f"{arguments.duration!r} is named twice")  # fmt: skip
     features = [name for name in names if name not in (*special, *arguments.drop)]
     if not features:
         raise UsageError(f"{data} must have columns to predict from, however: --target, --weight and --drop took all")
@@ -121,7 +148,12 @@ def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -
     for option in ("bounds", "transform"):
         if grades is not None and getattr(arguments, option) is not None:
             raise UsageError(f"--{option} is for amounts, however: the target is a grade; leave it out")
-    return _Task(features, arguments.target, arguments.weight, grades)
+    return _Task(features, arguments.target, arguments.weight, sides, grades)
+
+
+def _parts(table: pd.DataFrame, task: _Task, data: Path) -> _Rows:
+    side = {name: side_values(table[column], name, data) for name, column in task.sides.items()}
+    return _Rows(table[task.features], target_values(table[task.target], task.grades, data), side)
 
 
 def _weight_values(column: pd.Series[Any], data: Path) -> NDArray[Any]:
@@ -140,19 +172,19 @@ def _weight_values(column: pd.Series[Any], data: Path) -> NDArray[Any]:
     return values
 
 
-def _further_rows(table: pd.DataFrame, task: _Task, path: Path) -> list[Any]:
-    """Features and targets of another file than DATA, read with the kinds that the training columns have."""
+def _further_rows(table: pd.DataFrame, task: _Task, path: Path) -> _Rows:
+    """The parts of another file than DATA, read with the kinds that the training columns have."""
     import pandas as pd
 
-    wanted = [*task.features, task.target]
+    wanted = list(dict.fromkeys([*task.features, task.target, *task.sides.values()]))
     text = [name for name in wanted if not pd.api.types.is_numeric_dtype(table[name].dtype)]
     require_columns(wanted, files.column_names(path), path)
     rows = files.read_table(path, text=text)
-    return [rows[task.features], target_values(rows[task.target], task.grades, path)]
+    return _parts(rows, task, path)
 
 
-def _calibration_rows(table: pd.DataFrame, task: _Task, arguments: argparse.Namespace) -> list[Any]:
-    """Features and targets of the calibration file; what is wrong with them is said before training, not after it."""
+def _calibration_rows(table: pd.DataFrame, task: _Task, arguments: argparse.Namespace) -> _Rows:
+    """The parts of the calibration file; what is wrong with them is said before training, not after it."""
     import numpy as np
 
     from diffor.encoders import TabularInputs
@@ -160,33 +192,39 @@ def _calibration_rows(table: pd.DataFrame, task: _Task, arguments: argparse.Name
     from diffor.target import check_inside
 
     path = Path(arguments.calibration)
-    features, targets = rows = _further_rows(table, task, path)
+    rows = _further_rows(table, task, path)
     with library_messages():
         inputs = TabularInputs().fit(table[task.features])
     with library_messages(f"{path}: "):
-        inputs.transform(features)
+        inputs.transform(rows.features)
         if task.grades is None:
             low, high = arguments.bounds or (-np.inf, np.inf)
-            check_inside(targets, (low, high), "y_cal")
+            check_inside(rows.targets, (low, high), "y_cal")
         else:
-            grade_codes(targets, np.asarray(task.grades), "y_cal")
+            grade_codes(rows.targets, np.asarray(task.grades), "y_cal")
     return rows
 
 
 def _make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> Any:
-    from diffor.estimator import DiffoRClassifier, DiffoRRegressor
+    from diffor.estimator import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 
     shared = {
+        "preset": arguments.preset,
         "max_steps": arguments.max_steps,
         "time_limit": arguments.time_limit,
         "checkpoint_dir": arguments.checkpoint,
         "random_state": arguments.seed,
         "verbose": 0 if arguments.quiet else 1,
     }
-    if grades is not None:
-        return DiffoRClassifier(arguments.preset, grades=grades, **shared)
     bounds = None if arguments.bounds is None else tuple(arguments.bounds)
-    return DiffoRRegressor(arguments.preset, bounds=bounds, transform=arguments.transform, **shared)
+    if arguments.method == DIFFOR:
+        if grades is not None:
+            return DiffoRClassifier(grades=grades, **shared)
+        return DiffoRRegressor(bounds=bounds, transform=arguments.transform, **shared)
+    shared["method_settings"] = method_settings(arguments)
+    if grades is not None:
+        return OrdinalClassifier(arguments.method, grades=grades, **shared)
+    return OrdinalRegressor(arguments.method, bounds=bounds, transform=arguments.transform or "uniform", **shared)
 
 
 def _summary(model: Any, n_rows: int, out: Path) -> str:
@@ -202,8 +240,9 @@ def _summary(model: Any, n_rows: int, out: Path) -> str:
     calibrated = []
     if model.conformal_ is not None:
         calibrated = [f"coverage         calibrated on {model.conformal_.n_rows} rows"]
+    method = "" if model.settings_.method == DIFFOR else f", method {model.settings_.method}"
     return "\n".join([
-        f"model            {type(model).__name__}, preset {model.preset}",
+        f"model            {type(model).__name__}{method}, preset {model.preset}",
         f"rows             {n_rows}",
         f"columns          {', '.join(listed)}",
         f"steps            {history.steps} ({history.stopped}) in {history.seconds:.1f} s",

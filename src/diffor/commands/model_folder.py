@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor import files
 from diffor.commands.usage import UsageError, library_messages, require_columns
+from diffor.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
-    from diffor.estimator import DiffoRClassifier, DiffoRRegressor
-
-    Estimator = DiffoRRegressor | DiffoRClassifier
+    from diffor.estimator import Estimator
+    from diffor.prediction import Prediction
 
 NOTES = "cli.json"
-"""File in a model folder that remembers which columns were target and weight, and which were left out."""
+"""File in a model folder that remembers which columns were target, weight and beside the features, or left out."""
 
 
 def check_model_output(out: Path, force: bool, checkpoint: str | None) -> None:
@@ -72,9 +73,84 @@ def remembered_target(folder: Path) -> str:
     return str(target)
 
 
+def side_columns(model: Any, folder: Path, duration: str | None, names: Sequence[str], data: Path) -> dict[str, str]:
+    """Columns of a file that the model's method needs beside the features, by what it calls them.
+
+    They are those that were named in fit, unless ``duration`` names another; all must be in the file.
+    """
+    from diffor.methods import METHODS
+
+    name = model.settings_.method
+    method = METHODS[name]
+    if "duration" not in (*method.requires, *method.accepts):
+        if duration is not None:
+            raise UsageError(f"--duration is for methods that use it, however: {folder} was fitted with {name!r}, "
+                             "which does not; leave it out")  # fmt: skip
+        return {}
+    columns = _remembered_sides(folder) if duration is None else {"duration": duration}
+    if columns is None:  # fitted in Python, where the column has the method's name for it
+        columns = {
+            side: side for side in (*method.requires, *method.accepts) if side in method.requires or side in names
+        }
+    for side, column in columns.items():
+        if column not in names:
+            has = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            raise UsageError(
+                f"{data} must have the column {column!r}{did_you_mean(column, names)}, the {side} that method {name!r} "
+                f"needs, however: its columns are {has}; add it, or name another with --{side} COL"
+            )
+    return columns
+
+
+def _remembered_sides(folder: Path) -> dict[str, str] | None:
+    try:
+        sides = json.loads((folder / NOTES).read_text()).get("side", {})
+        return {str(side): str(column) for side, column in sides.items()}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError(f"{folder / NOTES} must name the side columns, however: it is damaged; "
+                         "pass --duration COL") from error  # fmt: skip
+
+
+def side_values(column: pd.Series[Any], side: str, data: Path, first: int = 0) -> NDArray[Any]:
+    """A side column as numbers, known in every row; ``first`` is the place of its first row. **Shape:** ``(n,)``."""
+    import numpy as np
+    import pandas as pd
+
+    files.check_numbers(column, data, first)
+    values = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        raise UsageError(
+            f"{side} {column.name!r} must be a finite number in every row of {data}, however: row "
+            f"{first + int(wrong[0]) + 1} has {values[wrong[0]]}; correct or remove such rows"
+        )
+    return np.asarray(values)
+
+
+def decide(prediction: Prediction, probabilities: NDArray[Any], decision: str) -> NDArray[Any]:
+    """Places of the grades that are answered with. **Shape:** n rows, ``(n, K)`` -> ``(n,)``."""
+    import numpy as np
+
+    from diffor.grades import decide_grades
+
+    if decision == "native":
+        return np.rint(prediction.statistic("native")).astype(np.int64)
+    return decide_grades(probabilities, decision)
+
+
 def is_classifier(model: Any) -> bool:
     """Whether a fitted model predicts grades, not amounts."""
     return hasattr(model, "classes_")
+
+
+def has_distribution(model: Any) -> bool:
+    """Whether a model says how sure it is, rather than naming one value only."""
+    from diffor.baselines.distribution import PointMethod
+    from diffor.methods import METHODS
+
+    return not issubclass(METHODS[model.settings_.method], PointMethod)
 
 
 def columns_by_kind(model: Any, names: Sequence[str], data: Path) -> tuple[list[str], list[str]]:
@@ -91,19 +167,26 @@ def columns_by_kind(model: Any, names: Sequence[str], data: Path) -> tuple[list[
 def answered_chunks(
     data: Path,
     columns: tuple[list[str], list[str]],
-    answer: Callable[[pd.DataFrame], Any],
+    answer: Callable[..., Any],
     keep: Sequence[str] = (),
+    sides: Mapping[str, str] | None = None,
 ) -> Iterator[Iterator[tuple[files.Chunk, Any]]]:
     """The chunks of a file, each with the answer for it; the progress is silent unless on a terminal.
 
-    ``columns`` are those of :func:`columns_by_kind`; ``keep`` names the columns to hand on.
+    ``columns`` are those of :func:`columns_by_kind`; ``keep`` names the columns to hand on; ``sides`` are those of
+    :func:`side_columns`, which the function ``answer(table, **side)`` gets as numbers.
     """
     from tqdm import tqdm
 
+    sides = sides or {}
+    numbers, text = columns
+    extra = [column for column in sides.values() if column not in (*numbers, *text)]
+
     def each(advance: Callable[[int], object]) -> Iterator[tuple[files.Chunk, Any]]:
-        for chunk in files.read_chunks(data, *columns, keep, files.CHUNK_ROWS):
+        for chunk in files.read_chunks(data, [*numbers, *extra], text, keep, files.CHUNK_ROWS):
+            side = {name: side_values(chunk.table[column], name, data, chunk.first) for name, column in sides.items()}
             with library_messages(chunk.describe(data)):
-                answers = answer(chunk.table)
+                answers = answer(chunk.table.drop(columns=extra), **side)
             yield chunk, answers
             advance(len(chunk))
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from diffor import files
 from diffor.commands.arguments import add_command, as_count, as_levels, as_share, as_statistic
-from diffor.commands.model_folder import answered_chunks, columns_by_kind, is_classifier, load_model
+from diffor.commands.model_folder import (
+    answered_chunks,
+    columns_by_kind,
+    decide,
+    has_distribution,
+    is_classifier,
+    load_model,
+    side_columns,
+)
 from diffor.commands.usage import UsageError, require_columns
 
 if TYPE_CHECKING:
@@ -43,10 +51,12 @@ def add(commands: Any) -> None:
     command.add_argument("--samples", type=as_count, metavar="N", help="samples per row (default: the model's)")
     command.add_argument(
         "--statistic",
-        type=as_statistic,
+        type=_as_statistic,
         metavar="NAME",
-        help="what prediction is: median (default), mean, mode or a level; for grades median, mode or qwk",
+        help="what prediction is: median (default of diffor), mean, mode, a level, or native, which the method's "
+        "authors decide on (default of other methods); for grades median, mode or qwk, or native",
     )
+    command.add_argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
     kept = command.add_mutually_exclusive_group()
     kept.add_argument(
         "--keep", nargs="+", action="extend", default=[], metavar="COL", help="columns of DATA to copy (CSV: as text)"
@@ -67,19 +77,28 @@ def run(arguments: argparse.Namespace) -> None:
     outputs = _output_names(model, arguments)
     keep = _kept_columns(arguments, names, outputs, data)
     columns = columns_by_kind(model, names, data)
+    sides = side_columns(model, Path(arguments.model), arguments.duration, names, data)
     threshold = _threshold(model, arguments)  # once for all chunks, as is its warning
 
-    def answer(table: pd.DataFrame) -> dict[str, NDArray[Any]]:
-        return dict(zip(outputs, _answers(model, table, arguments, threshold), strict=True))
+    def answer(table: pd.DataFrame, **side: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        return dict(zip(outputs, _answers(model, table, side, arguments, threshold), strict=True))
 
-    with _output(out) as write, answered_chunks(data, columns, answer, keep) as chunks:
+    with _output(out) as write, answered_chunks(data, columns, answer, keep, sides) as chunks:
         for chunk, answers in chunks:
             write(chunk.kept.reset_index(drop=True).assign(**answers))
+
+
+def _as_statistic(text: str) -> str | float:
+    return text if text == "native" else as_statistic(text)
 
 
 def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:
     """Columns of the answer; options that do not fit the model are refused."""
     ends = [] if arguments.coverage is None else ["low", "high"]
+    if not has_distribution(model) and (arguments.quantiles or (ends and model.conformal_ is None)):
+        option, cure = ("--quantiles", "") if arguments.quantiles else ("--coverage", ", or fit with --calibration")
+        raise UsageError(f"{option} needs a distribution, however: method {model.settings_.method!r} predicts a point; "
+                         f"leave {option} out{cure}")  # fmt: skip
     if not is_classifier(model):
         if arguments.statistic == "qwk":
             raise UsageError("--statistic qwk is for grades, however: MODEL predicts an amount; use median or mean")
@@ -87,8 +106,10 @@ def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:
         return ["prediction", *levels, *ends]
     if arguments.quantiles:
         raise UsageError("--quantiles is for amounts, however: MODEL predicts grades; use their p_ columns")
-    if arguments.statistic not in (None, "median", "mode", "qwk"):
-        raise UsageError(f"--statistic of grades must be median, mode or qwk, however: {arguments.statistic}")
+    if arguments.statistic not in (None, "median", "mode", "qwk", "native"):
+        raise UsageError(
+            f"--statistic of grades must be median, mode or qwk, or native, however: {arguments.statistic}"
+        )
     return ["prediction", *(f"p_{grade}" for grade in model.classes_), *ends]
 
 
@@ -118,18 +139,22 @@ def _kept_columns(arguments: argparse.Namespace, names: list[str], outputs: list
 
 
 def _answers(
-    model: Any, table: pd.DataFrame, arguments: argparse.Namespace, threshold: float | None
+    model: Any,
+    table: pd.DataFrame,
+    side: dict[str, NDArray[Any]],
+    arguments: argparse.Namespace,
+    threshold: float | None,
 ) -> Iterator[NDArray[Any]]:
     """The answer's columns, in the order of :func:`_output_names`; without threshold, nothing is guaranteed."""
     from diffor.prediction import Prediction
 
     if is_classifier(model):
-        yield from _grade_answers(model, table, arguments, threshold)
+        yield from _grade_answers(model, table, side, arguments, threshold)
         return
     # Samples are drawn once, in [0, 1], where guaranteed intervals are opened.
-    unit = Prediction.concatenate(list(model._unit_predictions(table, arguments.samples)))
+    unit = Prediction.concatenate(list(model._unit_predictions(table, arguments.samples, side)))
     prediction = unit.map(model.scale_.from_unit)
-    yield prediction.statistic("median" if arguments.statistic is None else arguments.statistic)
+    yield prediction.statistic(model.default_statistic if arguments.statistic is None else arguments.statistic)
     if arguments.quantiles:
         yield from prediction.quantile(arguments.quantiles).T
     if threshold is not None:
@@ -139,15 +164,19 @@ def _answers(
 
 
 def _grade_answers(
-    model: Any, table: pd.DataFrame, arguments: argparse.Namespace, threshold: float | None
+    model: Any,
+    table: pd.DataFrame,
+    side: dict[str, NDArray[Any]],
+    arguments: argparse.Namespace,
+    threshold: float | None,
 ) -> Iterator[NDArray[Any]]:
     from diffor.conformal import open_sets, probable_sets
-    from diffor.grades import decide_grades, grade_shares
+    from diffor.grades import grade_shares
 
-    samples = model.predict_distribution(table, arguments.samples).samples
-    probabilities = grade_shares(samples, len(model.classes_))
+    prediction = model.predict_distribution(table, arguments.samples, **side)
+    probabilities = grade_shares(prediction.samples, len(model.classes_))
     decision = model.decision if arguments.statistic is None else arguments.statistic
-    yield model.classes_[decide_grades(probabilities, decision)]
+    yield model.classes_[decide(prediction, probabilities, decision)]
     yield from probabilities.T
     if arguments.coverage is None:
         return
