@@ -131,15 +131,7 @@ def test_reconstructions_say_so_first(name):
     assert method.is_reconstruction == (method.evidence == "notes")
 
 
-ANSWERS_WITHOUT_BOUND = pytest.mark.xfail(
-    reason="native_statistic is 'mean', but the native value is the mean of a distribution without bound: 'own'",
-    strict=True,
-)
-CLAIMS = [
-    pytest.param(name, kind, marks=[ANSWERS_WITHOUT_BOUND] if name in ("mdn", "optdist", "ziln") else [])
-    for name, kind in CASES
-    if METHODS[name].native_statistic != "own"
-]
+CLAIMS = [(name, kind) for name, kind in CASES if METHODS[name].native_statistic != "own"]
 
 
 @pytest.mark.parametrize(("name", "kind"), CLAIMS)

@@ -25,7 +25,7 @@ FITS = {
     # folder: what fit is told
     "d2q": "--target watched --drop grade --method d2q --method-setting n_groups=3 clip=true --duration length",
     "bare": "--target watched --drop grade length --method cwm --duration length",
-    "swat": "--target watched --drop grade --method swat-geometric --duration length",
+    "swat": "--target watched --drop grade --method swat-geometric --duration length --transform log",
     "swat_alone": "--target watched --drop grade length --method swat-geometric",
     "cread": "--target watched --drop grade --method cread --method-setting n_thresholds=10",
     "corn": "--target grade --drop watched --classify --method corn",
@@ -265,8 +265,6 @@ WRONG = {
     "numbers, however:",
     "fit gaps.csv --target watched --method d2q --duration length --out m": "duration 'length' must be a finite number "
     "in every row of gaps.csv, however: row 4 has nan; correct or remove such rows",
-    "fit HOME/new.csv --target watched --method d2q --duration length --transform log --out m": "--duration is "
-    "compared with the target in its own units, however: --transform is log; leave --transform out",
     "fit HOME/new.csv --target watched --method d2q --duration length --valid less.csv --drop length --out m": "must "
     "have the column 'length', however: its columns are topic, kind, watched, grade; check the names",
     "fit HOME/new.csv --target grade --classify --method d2q --duration length --out m": "method 'd2q' predicts value, "

@@ -181,9 +181,17 @@ class OrdinalEstimator(BaseEstimator):
         return {column: check_side(column, values, n_rows, method, name) for column, values in given.items()}
 
     def _side_tensors(self, side: dict[str, Array]) -> dict[str, torch.Tensor]:
-        """Side columns in units of the target's range, as the targets are."""
-        low, width = self.scale_.low, max(self.scale_.high - self.scale_.low, np.finfo(np.float64).tiny)
-        return {name: torch.from_numpy(((column - low) / width).astype(np.float32)) for name, column in side.items()}
+        """Side columns mapped as the targets are, but not cut off at the bounds."""
+        low, high = self.scale_.low, self.scale_.high
+        width = max(high - low, np.finfo(np.float64).tiny)
+        tensors = {}
+        for name, column in side.items():
+            unit = (column - low) / width
+            if getattr(self.scale_, "transform", "uniform") != "uniform":
+                beyond = np.where(column > high, unit - 1, np.where(column < low, unit, 0))
+                unit = self.scale_.to_unit(column) + beyond
+            tensors[name] = torch.from_numpy(unit.astype(np.float32))
+        return tensors
 
     def _guided(self, data: Rows) -> Rows:
         """The training rows with what a guide that has not seen them says about each, if one is wanted."""
@@ -412,7 +420,10 @@ def check_side(column: str, values: Any, n_rows: int, method: type[Method], name
     if column not in known:
         uses = f"it uses {', '.join(known)}" if known else "it uses none"
         raise TypeError(f"method {name!r} must be given side columns that it uses, however: {column!r}; {uses}")
-    numbers = np.asarray(values, dtype=np.float64).ravel()
+    try:
+        numbers = np.asarray(values, dtype=np.float64).ravel()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{column} must hold numbers, however: {error}") from error
     if len(numbers) != n_rows:
         raise ValueError(f"{column} must have one value per row, {n_rows}, however: {len(numbers)}")
     if not np.isfinite(numbers).all():
@@ -452,6 +463,8 @@ def _as_json_params(params: dict[str, Any], seed: int) -> dict[str, Any]:
             value = str(value)
         elif isinstance(value, (tuple, np.ndarray)):
             value = {"tuple": np.asarray(value).tolist()}
+        elif isinstance(value, (list, range)):
+            value = [entry.item() if isinstance(entry, np.generic) else entry for entry in value]
         elif isinstance(value, dict):
             value = {"dict": _as_json_params(value, seed)}
         elif name == "random_state" and value is not None and not isinstance(value, int):

@@ -176,7 +176,7 @@ def check_method(settings: Settings) -> None:
     if settings.method not in METHODS:
         raise ValueError(
             f"method must be one of {', '.join(METHODS)}, however: method={settings.method!r}"
-            + did_you_mean(settings.method, METHODS)
+            + did_you_mean(str(settings.method), METHODS)
         )
     if settings.method == "diffor" and settings.method_settings:
         raise ValueError("method_settings are for other methods, however: method='diffor'; use DiffoRRegressor's own")
@@ -185,7 +185,7 @@ def check_method(settings: Settings) -> None:
         if name not in known:
             raise ValueError(
                 f"method_settings of {settings.method!r} must be among {', '.join(known) or 'none'}, however: {name!r}"
-                + did_you_mean(name, known)
+                + did_you_mean(str(name), known)
             )
 
 

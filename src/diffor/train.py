@@ -134,6 +134,7 @@ class _Run:
         self.optimizer = FlatAdam(model.parameters(), weight_decay=config.weight_decay)
         self.average = self.optimizer.values.clone()
         self.best: Tensor | None = None
+        self.best_buffers: dict[str, Tensor] = {}  # running averages belong to the weights they were made with
         self.batch = min(config.batch_size, len(data))
         self.order = (-1, torch.empty(0, dtype=torch.int64))
         self.losses: list[dict[str, float]] = []
@@ -235,6 +236,7 @@ class _Run:
             if self.history.best_score is None or record["valid_crps"] < self.history.best_score:
                 self.history.best_score, self.history.best_step = record["valid_crps"], self.history.steps
                 self.best = self.average.clone()
+                self.best_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         self.history.records.append(record)
 
     def should_stop(self) -> bool:
@@ -254,6 +256,9 @@ class _Run:
         if self.history.stopped != "interrupted":  # an interrupted run is continued from its last checkpoint
             self.save()
         self.optimizer.release(final)
+        for name, buffer in self.model.named_buffers():
+            if name in self.best_buffers:
+                buffer.copy_(self.best_buffers[name])
         if self.best is None:
             self.history.best_step = self.history.steps
         self.history.seconds = self.seconds()
@@ -280,6 +285,7 @@ class _Run:
         tensors["average"] = self.average
         if self.best is not None:
             tensors["best"] = self.best
+            tensors |= {f"best_buffer.{name}": buffer for name, buffer in self.best_buffers.items()}
         facts = {"history": history, "fingerprint": self.fingerprint}
         write_atomically(Path(str(self.config.checkpoint_dir)) / STATE, pack(tensors, facts))
 
@@ -304,6 +310,8 @@ class _Run:
                 buffer.copy_(tensors[f"buffer.{name}"])
         if "best" in tensors:
             self.best = tensors["best"].to(self.average.device)
+            kept = {name.removeprefix("best_buffer."): part for name, part in tensors.items() if "best_buffer." in name}
+            self.best_buffers = {name: part.to(self.average.device) for name, part in kept.items()}
 
 
 def step_seed(seed: int, step: int) -> int:

@@ -77,7 +77,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         """
         self._check_conformalize(X_cal, y_cal)
         y = as_values(y_cal, "y_cal")
-        check_inside(y, self.scale_.bounds or (-np.inf, np.inf), "y_cal")
+        check_inside(y, self.bounds or (-np.inf, np.inf), "y_cal")
         low, high = self.scale_.low, self.scale_.high
         # Bounds that were found in training rows need not hold for others; no interval reaches those targets.
         unit = np.where((y < low) | (y > high), np.inf, self.scale_.to_unit(y))

@@ -128,7 +128,7 @@ class MixtureDensity(DistributionMethod):
     evidence: ClassVar[str] = "standard"
     tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
     is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "mean"
+    native_statistic: ClassVar[str] = "own"
 
     centre: Tensor
     spread: Tensor

@@ -172,7 +172,7 @@ class ZeroInflatedLogNormal(LogScaleMethod):
     evidence: ClassVar[str] = "code"
     tasks: ClassVar[tuple[str, ...]] = ("value",)
     is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "mean"
+    native_statistic: ClassVar[str] = "own"
 
     def __init__(self, n_features: int) -> None:
         super().__init__()

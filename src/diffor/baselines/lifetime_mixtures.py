@@ -64,7 +64,7 @@ class OptimalDistribution(LogScaleMethod):
     evidence: ClassVar[str] = "notes"
     tasks: ClassVar[tuple[str, ...]] = ("value",)
     is_reconstruction: ClassVar[bool] = True
-    native_statistic: ClassVar[str] = "mean"
+    native_statistic: ClassVar[str] = "own"
     # A row that is not a head's own still has a share in it: under a very sharp head its loss would drown all others.
     spread_floor: ClassVar[float] = 0.05
 

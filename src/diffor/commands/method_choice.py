@@ -66,9 +66,6 @@ def check_method_choice(arguments: argparse.Namespace) -> None:
     if "duration" in method.requires and arguments.duration is None:
         raise UsageError(f"method {arguments.method!r} needs the column of the duration, however: --duration is not "
                          "given; add --duration COL")  # fmt: skip
-    if arguments.duration is not None and arguments.transform not in (None, "uniform"):
-        raise UsageError(f"--duration is compared with the target in its own units, however: --transform is "
-                         f"{arguments.transform}; leave --transform out")  # fmt: skip
 
 
 def method_settings(arguments: argparse.Namespace) -> dict[str, Any]:
