@@ -107,7 +107,7 @@ def test_scores_of_grades_by_hand():
     scores = score_grades(shares, y, 3)
     assert scores["mae"] == pytest.approx(2 / 3)  # median grades 0, 0, 1
     assert scores["accuracy"] == pytest.approx(2 / 3)  # modes 0, 0, 1
-    # Means 0.5, 1 and 1 are rounded, halves to even: grades 0, 1, 1.
+    # Means 0.5, 1 and 1 vary by 1/18, grades around them by 3/4: moved by sqrt(14.5) to -0.44, 1.47, 1.47: 0, 1, 1.
     assert scores["qwk"] == pytest.approx(1 - (1 / 3) / ((2 / 3) + (2 / 9) + (1 - 2 / 3) ** 2))
     # Cumulative errors: (0.25, 0.25), (0.5, 0.5), (0.25, 0.25).
     assert scores["rps"] == pytest.approx((2 / 16 + 2 / 4 + 2 / 16) / 3)

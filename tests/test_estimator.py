@@ -409,7 +409,9 @@ def test_decisions_follow_the_probabilities(graded):
     probabilities = graded.predict_proba(table)
     codes = np.arange(4)
     assert np.array_equal(graded.predict(table, "mode"), graded.classes_[probabilities.argmax(axis=1)])
-    expected = np.rint(probabilities @ codes).astype(int)
+    centre, factor = graded.scale_.spread
+    assert factor > 1
+    expected = np.clip(np.rint(centre + factor * (probabilities @ codes - centre)), 0, 3).astype(int)
     assert np.array_equal(graded.predict(table, "qwk"), graded.classes_[expected])
     loss = np.abs(codes[:, None] - codes) @ probabilities.T  # expected distance of each answer
     chosen = [graded.classes_.tolist().index(grade) for grade in graded.predict(table)]

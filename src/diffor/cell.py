@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from diffor import metrics
 from diffor.datasets import DATASETS, Dataset, Samples
-from diffor.grades import decide_grades, grade_shares
+from diffor.grades import Spread, decide_grades, grade_shares
 from diffor.peers import Fitted, Peer, Problem, find_peer
 from diffor.prediction import Prediction
 
@@ -285,7 +285,7 @@ def score(dataset: Dataset, prediction: Prediction, x: pd.DataFrame, y: Array, c
     """All metrics by name. Errors take the median, squares and orders the mean, intervals are central.
 
     Grades are decided as each metric likes it best: accuracy by the most probable grade, MAE by the median grade, QWK
-    by the mean rounded to a grade.
+    by the mean, moved as far from the others as the method's own distributions say, and rounded to a grade.
     """
     low, high = prediction.interval(COVERAGE).T
     tail = (1 - COVERAGE) / 2
@@ -317,7 +317,7 @@ def score_grades(prediction: Prediction, y: Array, n_grades: int) -> dict[str, f
     return {
         "mae": metrics.mae(y, decide_grades(shares, "median")),
         "accuracy": metrics.accuracy_off_by(y, decide_grades(shares, "mode"), 0),
-        "qwk": metrics.qwk(y, decide_grades(shares, "qwk"), n_grades),
+        "qwk": metrics.qwk(y, decide_grades(shares, "qwk", Spread.of(shares)), n_grades),
         "rps": metrics.rps(y, shares),
     }
 

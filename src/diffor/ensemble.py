@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from diffor.encoders import TabularInputs, make_tabular_encoder
+from diffor.grades import Spread, grade_shares
 from diffor.method import Method, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.prediction import Prediction
@@ -79,11 +80,11 @@ class ValidationScore:
 
     def of_each(self, prediction: Prediction) -> NDArray[np.floating]:
         """Score of each validation row's prediction in [0, 1]. **Shape:** -> ``(n,)``."""
-        return prediction.map(self.scale.from_unit).crps(self.y)
+        return prediction.map(self.scale.from_samples).crps(self.y)
 
     def covered(self, prediction: Prediction) -> float:
         """Share of validation rows inside their 90 % intervals, of predictions in [0, 1]."""
-        low, high = self.scale.from_unit(prediction.interval(0.9)).T
+        low, high = self.scale.from_samples(prediction.interval(0.9)).T
         return float(np.average((low <= self.y) & (self.y <= high), weights=self.weights))
 
     def __call__(self, model: OrdinalEnsemble) -> float:
@@ -150,8 +151,14 @@ def fit_ensemble(
         calibrate_methods(ensemble, score)
         fine = score.finer()
         encoders = keep_better(ensemble, encoders, fine)
+        if isinstance(score.scale, GradeScale):
+            shares = grade_shares(fine.predict(ensemble).map(score.scale.from_samples).samples, score.scale.n_grades)
+            score.scale.spread = Spread.of(shares)
         if settings.calibrate and has_fineness and len(score.rows) >= MIN_CALIBRATION_ROWS:
-            ensemble.dispersion.fill_(fit_dispersion(fine.predict(ensemble), fine))
+            prediction = fine.predict(ensemble)
+            dispersion = fit_dispersion(prediction, fine)
+            ensemble.dispersion.fill_(dispersion)
+            fit_atoms(prediction.widen(dispersion, 0.0, 1.0), fine)
     return ensemble, encoders, history
 
 
@@ -255,3 +262,18 @@ def fit_dispersion(prediction: Prediction, score: ValidationScore) -> float:
         if score.covered(spread[place]) >= wanted:
             return float(factors[place])
     return float(factors[-1])
+
+
+def fit_atoms(prediction: Prediction, score: ValidationScore) -> None:
+    """Let samples settle on the values that training targets have again and again, unless the score suffers.
+
+    What a network generates near such a value is close to it but not equal, so that it would seem more surprising than
+    it is; ``prediction`` is of the validation rows, in [0, 1].
+    """
+    scale = score.scale
+    if not isinstance(scale, TargetScale) or scale.atoms is None:
+        return
+    before, found = score.of(prediction), scale.atoms
+    scale.atoms = found.reach_for(prediction.samples)
+    if score.of(prediction) > WORTH_COVERAGE * before:
+        scale.atoms = found

@@ -51,7 +51,7 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         if decision == "native":
             codes = np.concatenate([part.statistic("native") for part in self._predictions(X, side=side)])
             return np.asarray(self.classes_[np.rint(codes).astype(np.int64)])
-        return np.asarray(self.classes_[decide_grades(self.predict_proba(X, **side), decision)])
+        return np.asarray(self.classes_[decide_grades(self.predict_proba(X, **side), decision, self.scale_.spread)])
 
     def predict_proba(self, X: Any, **side: Any) -> Array:
         """Probability of each grade, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,37 @@ ALL_DECISIONS = (*DECISIONS, "native")
 """Also what the method's authors decide by, which they may read off something else."""
 
 
+class Spread(NamedTuple):
+    """How expected grades are moved apart before they are rounded: ``factor`` times as far from ``centre``.
+
+    Quadratic weighted kappa compares the squared distance of answers and truths with what it would be if they had
+    nothing to do with each other. Expected grades vary less than true ones do, which it punishes. Among all answers
+    ``centre + factor * (mean - centre)`` it is largest where these vary as much as the truth.
+    """
+
+    centre: float
+    factor: float
+
+    @classmethod
+    def of(cls, probabilities: Array) -> Spread:
+        """The spread for rows with these probabilities, if they are right. **Shape:** ``(n, K)``.
+
+        The truth varies as the means do and, around each, as the row's own grades do.
+
+        >>> Spread.of(np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]))
+        Spread(centre=1.0, factor=1.4142135623730951)
+        """
+        grades = np.arange(probabilities.shape[1])
+        means = probabilities @ grades
+        around = float((probabilities @ grades**2 - means**2).mean())
+        between = float(means.var())
+        # Where all rows have the same mean there is nothing to move apart.
+        return cls(float(means.mean()), float(np.sqrt(1 + around / between)) if between > 1e-12 else 1.0)
+
+
+AS_THEY_ARE = Spread(0.0, 1.0)
+
+
 def grade_shares(samples: Array, n_grades: int) -> NDArray[np.float64]:
     """Probability of each grade: its share of a row's samples. **Shape:** ``(n, m)`` -> ``(n, n_grades)``.
 
@@ -28,8 +59,10 @@ def grade_shares(samples: Array, n_grades: int) -> NDArray[np.float64]:
     return np.asarray(np.stack(counts, axis=1) / samples.shape[1])
 
 
-def decide_grades(probabilities: Array, decision: str) -> NDArray[np.int64]:
-    """Choose a grade for each row: the ``median``, the ``mode``, or the nearest to the mean (``qwk``).
+def decide_grades(probabilities: Array, decision: str, spread: Spread = AS_THEY_ARE) -> NDArray[np.int64]:
+    """Choose a grade for each row: the ``median``, the ``mode``, or the one nearest to the mean (``qwk``).
+
+    Means are first moved apart by ``spread``.
 
     **Shape:** ``(n, K)`` -> ``(n,)``, positions among the grades.
 
@@ -42,7 +75,8 @@ def decide_grades(probabilities: Array, decision: str) -> NDArray[np.int64]:
     if decision == "median":
         below_half = probabilities.cumsum(axis=1) < 0.5 - 1e-9  # sums of shares may round just below a half
         return np.asarray(below_half[:, :-1].sum(axis=1), dtype=np.int64)
-    return np.rint(probabilities @ np.arange(probabilities.shape[1])).astype(np.int64)
+    moved = spread.centre + spread.factor * (probabilities @ np.arange(probabilities.shape[1]) - spread.centre)
+    return np.asarray(np.clip(np.rint(moved), 0, probabilities.shape[1] - 1), dtype=np.int64)
 
 
 def check_decision(decision: str, known: tuple[str, ...] = DECISIONS) -> None:

@@ -261,7 +261,7 @@ class OrdinalEstimator(BaseEstimator):
         self, X: Any, n_samples: int | None = None, side: dict[str, Any] | None = None
     ) -> Iterator[Prediction]:
         """Predictions of the rows of X in the user's units, a block at a time."""
-        return (part.map(self.scale_.from_unit) for part in self._unit_predictions(X, n_samples, side))
+        return (part.map(self.scale_.from_samples) for part in self._unit_predictions(X, n_samples, side))
 
     def _unit_predictions(
         self, X: Any, n_samples: int | None = None, side: dict[str, Any] | None = None

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffor.atoms import Atoms
+from diffor.grades import AS_THEY_ARE, Spread
+
 Array = NDArray[np.floating]
 TRANSFORMS = ("auto", "uniform", "quantile", "log")
 CROWDED = 1 / 8
@@ -39,9 +42,10 @@ class TargetScale:
         self.values: Array = np.array([0.0, 1.0])  # knots in the user's units ...
         self.units: Array = np.array([0.0, 1.0])  # ... and where they lie in [0, 1]
         self.log_scale = 1.0
+        self.atoms: Atoms | None = None
 
-    def fit(self, y: Any) -> TargetScale:
-        """Learn bounds and knots from training targets. **Shape:** ``(n,)``."""
+    def fit(self, y: Any, weights: Any = None) -> TargetScale:
+        """Learn bounds, knots and atoms from training targets. **Shape:** ``(n,)``."""
         y = np.asarray(y, dtype=np.float64)
         low, high = self.bounds if self.bounds is not None else (float(y.min()), float(y.max()))
         check_inside(y, (low, high))
@@ -54,6 +58,7 @@ class TargetScale:
         above = y[y > low] - low
         # The typical distance from the lower bound is where the log map bends from straight to logarithmic.
         self.log_scale = float(np.median(above)) if len(above) else 1.0
+        self.atoms = Atoms.find(y, self.to_unit, weights)
         return self
 
     @property
@@ -84,6 +89,11 @@ class TargetScale:
             y = np.interp(unit, self.units, self.values)
         return np.asarray(np.clip(y, self.low, self.high))
 
+    def from_samples(self, unit: Any) -> Array:
+        """Like :meth:`from_unit`, but samples within reach of an atom become equal to it. **Shape:** any."""
+        y = self.from_unit(unit)
+        return y if self.atoms is None else self.atoms.settle(np.asarray(unit, dtype=np.float64), y)
+
     def _log_range(self) -> float:
         return float(np.log1p((self.high - self.low) / self.log_scale))
 
@@ -95,6 +105,7 @@ class TargetScale:
             "values": self.values.tolist(),
             "units": self.units.tolist(),
             "log_scale": self.log_scale,
+            "atoms": None if self.atoms is None else self.atoms.to_json(),
         }
 
     @classmethod
@@ -103,6 +114,8 @@ class TargetScale:
         scale = cls(None if state["bounds"] is None else tuple(state["bounds"]), state["transform"])
         scale.values, scale.units = np.array(state["values"]), np.array(state["units"])
         scale.log_scale = float(state["log_scale"])
+        if state.get("atoms") is not None:  # folders of older versions have no such entry
+            scale.atoms = Atoms.from_json(state["atoms"])
         return scale
 
 
@@ -117,6 +130,7 @@ class GradeScale:
     def __init__(self, n_grades: int) -> None:
         self.n_grades = n_grades
         self.low, self.high = 0.0, float(n_grades - 1)
+        self.spread = AS_THEY_ARE
 
     def to_unit(self, grades: Any) -> Array:
         """Map grade numbers to [0, 1]. **Shape:** any."""
@@ -126,14 +140,20 @@ class GradeScale:
         """Map [0, 1] to the nearest grade number. **Shape:** any."""
         return np.clip(np.rint(np.asarray(unit, dtype=np.float64) * self.high), 0.0, self.high)
 
+    def from_samples(self, unit: Any) -> Array:
+        """The same: every sample stands for its nearest grade. **Shape:** any."""
+        return self.from_unit(unit)
+
     def to_json(self) -> dict[str, Any]:
         """Everything needed to rebuild the scale, as JSON values."""
-        return {"n_grades": self.n_grades}
+        return {"n_grades": self.n_grades, "spread": list(self.spread)}
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> GradeScale:
         """Rebuild a scale from :meth:`to_json`."""
-        return cls(int(state["n_grades"]))
+        scale = cls(int(state["n_grades"]))
+        scale.spread = Spread(*state.get("spread", AS_THEY_ARE))  # folders of older versions have no such entry
+        return scale
 
 
 def check_bounds(bounds: Any) -> None:

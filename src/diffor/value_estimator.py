@@ -13,6 +13,7 @@ from diffor.conformal import Calibration, interval_scores, open_intervals
 from diffor.methods import METHODS
 from diffor.ordinal_estimator import BLOCK_ROWS, Array, OrdinalEstimator
 from diffor.prediction import Prediction
+from diffor.table import check_weights
 from diffor.target import TargetScale, check_inside
 
 Self = TypeVar("Self", bound="ValueEstimator")
@@ -43,7 +44,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
             )
         target = as_values(y, "y")
         self._check_method("value")
-        self.scale_ = TargetScale(self._known_bounds(target), self.settings_.transform).fit(target)
+        self.scale_ = TargetScale(self._known_bounds(target), self.settings_.transform)
+        self.scale_.fit(target, check_weights(sample_weight, len(target)))
         target_val = None if y_val is None else as_values(y_val, "y_val")
         if target_val is not None:
             check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")

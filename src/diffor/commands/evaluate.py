@@ -112,7 +112,7 @@ def _amounts(model: Any, level: float) -> Callable[..., tuple[Prediction, NDArra
 
     def answer(table: Any, **side: Any) -> tuple[Prediction, NDArray[Any]]:
         unit = Prediction.concatenate(list(model._unit_predictions(table, None, side)))
-        prediction = unit.map(model.scale_.from_unit)
+        prediction = unit.map(model.scale_.from_samples)
         return prediction, prediction.interval(level) if threshold is None else model._guaranteed(unit, threshold)
 
     return answer
@@ -125,7 +125,7 @@ def _grades(model: Any) -> Callable[..., tuple[NDArray[Any], NDArray[Any]]]:
     def answer(table: Any, **side: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         prediction = model.predict_distribution(table, **side)
         probabilities = grade_shares(prediction.samples, len(model.classes_))
-        return probabilities, decide(prediction, probabilities, model.decision)
+        return probabilities, decide(model, prediction, probabilities, model.decision)
 
     return answer
 

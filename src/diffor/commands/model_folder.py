@@ -129,7 +129,7 @@ def side_values(column: pd.Series[Any], side: str, data: Path, first: int = 0) -
     return np.asarray(values)
 
 
-def decide(prediction: Prediction, probabilities: NDArray[Any], decision: str) -> NDArray[Any]:
+def decide(model: Any, prediction: Prediction, probabilities: NDArray[Any], decision: str) -> NDArray[Any]:
     """Places of the grades that are answered with. **Shape:** n rows, ``(n, K)`` -> ``(n,)``."""
     import numpy as np
 
@@ -137,7 +137,7 @@ def decide(prediction: Prediction, probabilities: NDArray[Any], decision: str) -
 
     if decision == "native":
         return np.rint(prediction.statistic("native")).astype(np.int64)
-    return decide_grades(probabilities, decision)
+    return decide_grades(probabilities, decision, model.scale_.spread)
 
 
 def is_classifier(model: Any) -> bool:

@@ -153,7 +153,7 @@ def _answers(
         return
     # Samples are drawn once, in [0, 1], where guaranteed intervals are opened.
     unit = Prediction.concatenate(list(model._unit_predictions(table, arguments.samples, side)))
-    prediction = unit.map(model.scale_.from_unit)
+    prediction = unit.map(model.scale_.from_samples)
     yield prediction.statistic(model.default_statistic if arguments.statistic is None else arguments.statistic)
     if arguments.quantiles:
         yield from prediction.quantile(arguments.quantiles).T
@@ -176,7 +176,7 @@ def _grade_answers(
     prediction = model.predict_distribution(table, arguments.samples, **side)
     probabilities = grade_shares(prediction.samples, len(model.classes_))
     decision = model.decision if arguments.statistic is None else arguments.statistic
-    yield model.classes_[decide(prediction, probabilities, decision)]
+    yield model.classes_[decide(model, prediction, probabilities, decision)]
     yield from probabilities.T
     if arguments.coverage is None:
         return
