@@ -315,3 +315,12 @@ def test_only_prepare_learns_from_rows_and_its_findings_are_saved(name: str) -> 
 def test_too_few_buckets_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 2 bins or grades, however: 1"):
         GeometricSWaT(2, n_buckets=1)
+
+
+@pytest.mark.parametrize("name", BEHAVIOUR_METHODS)
+def test_a_duration_below_the_targets_range_leaves_nothing_to_watch(name: str) -> None:
+    method = BEHAVIOUR_METHODS[name](2, bounded=True)  # type: ignore[call-arg]
+    method.prepare(torch.linspace(0, 0.5, 101), duration=torch.ones(101))
+    views = method.distribution(torch.zeros(1, 2), duration=torch.tensor([-0.2]))  # type: ignore[operator]
+    assert views.cdf(torch.tensor([[-0.1, 0.0]])).tolist() == [[0.0, 1.0]]
+    assert views.quantile(torch.tensor([0.5])).tolist() == [[0.0]]

@@ -139,7 +139,7 @@ def test_few_rows_make_few_groups() -> None:
 
 
 def test_no_groups_are_refused() -> None:
-    with pytest.raises(ValueError, match="n_groups must be at least 1, however: n_groups=0"):
+    with pytest.raises(ValueError, match="n_groups must be a whole number from 1 on, however: n_groups=0"):
         DurationGroups(0)
 
 
@@ -277,6 +277,29 @@ def test_censored_interest_is_proper() -> None:
     assert torch.allclose(views.cdf(values)[inside], levels.expand(7, -1)[inside], atol=1e-4)
     assert (views.cdf(values) >= levels - 1e-4).all()
     assert torch.equal(views.quantile(torch.tensor([0.0, 1.0]))[:, 1], limit)
+
+
+def test_no_view_is_shorter_than_nothing() -> None:
+    location = torch.tensor([-60.0, -40.0, 0.0])  # so little interest that most views end at once
+    views = CensoredInterest(location, 2.0, torch.tensor([0.5, 0.0, 1.0]), 40.0, torch.tensor(200.0))
+    reached = views.cdf(torch.tensor([[-1.0, -1e-6, 0.0]]))
+    assert (reached[:, :2] == 0).all()
+    assert reached[:, 2].tolist() == pytest.approx([1.0, 1.0, 0.0], abs=1e-4)
+    assert torch.equal(views.quantile(torch.tensor([0.5]))[:2], torch.zeros(2, 1))
+
+
+def test_watch_times_beyond_all_interest_are_certain() -> None:
+    views = CensoredInterest(torch.tensor([3.0]), 2.0, torch.tensor([2.0]), 40.0, torch.tensor(1e9))
+    assert views.cdf(torch.tensor([[0.5, 1.0]])).tolist() == [[1.0, 1.0]]
+
+
+@pytest.mark.parametrize("duration", [-0.2, 0.0])
+def test_a_duration_below_the_targets_range_leaves_nothing_to_watch(duration: float) -> None:
+    method = CWM(2)
+    method.prepare(torch.tensor([0.1, 0.2, 0.3]), duration=torch.ones(3))
+    views = method.distribution(torch.zeros(1, 2), duration=torch.tensor([duration]))
+    assert views.cdf(torch.tensor([[-0.1, 0.0]])).tolist() == [[0.0, 1.0]]
+    assert views.quantile(torch.tensor([0.5])).tolist() == [[0.0]]
 
 
 def test_censored_interest_agrees_with_draws() -> None:

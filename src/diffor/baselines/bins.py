@@ -18,6 +18,7 @@ from diffor.baselines.distribution import (
     decide_as_class,
     middle_place,
 )
+from diffor.baselines.settings import check_not_negative, check_positive
 from diffor.method import Method, weighted_mean
 
 
@@ -144,6 +145,7 @@ class MeanVariance(BinMethod):
         policy: str = "quantile",
     ) -> None:
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
+        check_not_negative(mean_weight=mean_weight, variance_weight=variance_weight)
         self.mean_weight, self.variance_weight = mean_weight, variance_weight
 
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -187,6 +189,8 @@ class UnimodalConcentrated(BinMethod):
         policy: str = "quantile",
     ) -> None:
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
+        check_not_negative(unimodality_weight=unimodality_weight)
+        check_positive(smallest_variance=smallest_variance)
         self.unimodality_weight, self.smallest_variance = unimodality_weight, smallest_variance
 
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -283,6 +287,7 @@ class OrdinalLogLoss(BinMethod):
         policy: str = "quantile",
     ) -> None:
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
+        check_positive(exponent=exponent)  # zero would count the target's own class
         self.exponent = exponent
 
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
