@@ -165,7 +165,7 @@ class UnimodalConcentrated(BinMethod):
     cross-entropy in it. ``smallest_variance``, in squared bins, keeps the likelihood bounded.
 
     NOTE[DIFF]: the benchmark weighs a single peak by 1000. Moving a peak breaks it for a while, so with such a weight
-    small tables stay at the constant; with fifty bins 10 is still too much. The default of 1 learns.
+    small tables stay at the constant. The default of 3 had the least CRPS on the validation rows of three of them.
 
     **Shape:** features ``(n, d)``.
 
@@ -182,7 +182,7 @@ class UnimodalConcentrated(BinMethod):
         self,
         n_features: int,
         *,
-        unimodality_weight: float = 1.0,
+        unimodality_weight: float = 3.0,
         smallest_variance: float = 1e-3,
         n_grades: int | None = None,
         n_bins: int = 50,
