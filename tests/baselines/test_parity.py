@@ -49,7 +49,7 @@ def with_thresholds(method):
     with torch.no_grad():
         method.score.weight.copy_(0.5 * torch.randn(1, N_FEATURES, generator=generator))
         method.first.fill_(-2.0)
-        method.steps.copy_(0.5 + torch.rand(N_GRADES - 2, generator=generator))
+        method.steps.copy_(0.3 + 0.4 * torch.rand(N_GRADES - 2, generator=generator))
     return method
 
 
