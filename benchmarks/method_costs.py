@@ -2,11 +2,12 @@
 
 All methods stand on the same encoder (plain, as wide as in the preset ``balanced``), with their default settings, and
 learn from the same generated table of values with many zeros and a long tail. A step is the whole update of a batch of
-256 rows; a prediction draws 100 samples for each of 1,000 rows. In every round each method takes its turn right after
-value regression, so that other work on the machine slows both alike; ratios are taken within the turn, and their
-medians and quartiles over the rounds are reported. Every turn goes on training, a few steps in all: only of methods
-that write token by token does the cost of a prediction depend a little on what was learned. Methods that draw sample by
-sample take most of the time: a round of all methods lasts some minutes.
+256 rows; a prediction draws 100 samples for each of 256 rows. In every round each method takes its turn right after
+value regression; what is counted is the time of the processor, with one thread, so that other work on the machine
+matters little. Ratios are taken within the turn, and their medians and quartiles over the rounds are reported. Every
+turn goes on training, a few steps in all: only of methods that write token by token does the cost of a prediction
+depend a little on what was learned. Methods that draw sample by sample take most of the time: a round of all methods
+lasts about a minute.
 
     python benchmarks/method_costs.py                           all methods, to benchmarks/results/method_costs.json
     python benchmarks/method_costs.py --methods dex cread       some methods only
@@ -27,7 +28,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from speed import in_turns, repeat
 from threadpoolctl import threadpool_limits
 
 from diffor import circumstances
@@ -41,8 +41,8 @@ from diffor.train import Rows, TrainConfig, _Run, predict_in_chunks
 
 RESULTS = Path(__file__).resolve().parent / "results" / "method_costs.json"
 YARDSTICK = "value-squared"
-N_COLUMNS, N_TRAINING, N_PREDICTED, N_SAMPLES = 20, 4096, 1000, 100
-ROUNDS, STEPS, ANSWERS = 7, 10, 3
+N_COLUMNS, N_TRAINING, N_PREDICTED, N_SAMPLES = 20, 4096, 256, 100
+ROUNDS, STEPS, ANSWERS = 7, 10, 10
 """Rounds; steps in a row, so that each method finds its weights in the cache as in training; and predictions in a row
 of methods that do not run a network for each sample."""
 PARTS = ("step", "prediction")
@@ -81,15 +81,20 @@ class Costs:
         self.run = _Run(self.model, data, None, TrainConfig(**(settings.for_training() | changed)), "")
         self.n_steps, self.n_answers = arguments.steps, 1 if METHODS[name].draws_are_costly else ANSWERS
 
-    def learn(self) -> None:
-        """Train for some steps."""
-        repeat(self.run.step, self.n_steps)()
+    def seconds_of_a_step(self) -> float:
+        """Time of the processor for one step, from several in a row."""
+        started = time.process_time()
+        for _ in range(self.n_steps):
+            self.run.step()
+        return (time.process_time() - started) / self.n_steps
 
-    def answer(self) -> None:
-        """Predict all rows, several times where that is quick."""
+    def seconds_of_an_answer(self) -> float:
+        """Time of the processor to predict all rows, from several times where that is quick."""
         self.model.eval()
+        started = time.process_time()
         for _ in range(self.n_answers):
             predict_in_chunks(self.model, self.rows, N_SAMPLES)
+        return (time.process_time() - started) / self.n_answers
 
     def warm_up(self) -> None:
         """Learn and predict a little, which is not counted."""
@@ -99,7 +104,7 @@ class Costs:
 
 
 def take_turns(costs: Sequence[Costs], arguments: argparse.Namespace) -> tuple[Array, Array]:
-    """Seconds of a step and of a prediction of each method, and of value regression right before.
+    """Processor seconds of a step and of a prediction of each method, and of value regression right before.
 
     **Shape:** -> twice ``(methods, parts, rounds)``.
     """
@@ -110,9 +115,8 @@ def take_turns(costs: Sequence[Costs], arguments: argparse.Namespace) -> tuple[A
         one.warm_up()
     for turn in range(arguments.rounds):
         for place, one in enumerate(costs):
-            spent = in_turns([yardstick.learn, one.learn, yardstick.answer, one.answer], 1, warm_up=0)[:, 0]
-            common[place, :, turn] = spent[::2] / (yardstick.n_steps, yardstick.n_answers)
-            own[place, :, turn] = spent[1::2] / (one.n_steps, one.n_answers)
+            common[place, 0, turn], own[place, 0, turn] = (each.seconds_of_a_step() for each in (yardstick, one))
+            common[place, 1, turn], own[place, 1, turn] = (each.seconds_of_an_answer() for each in (yardstick, one))
         print(f"round {turn + 1} of {arguments.rounds} is done", file=sys.stderr, flush=True)
     return own, common
 
@@ -171,6 +175,7 @@ def origin(words: Sequence[str], arguments: argparse.Namespace) -> dict[str, Any
         "machine": circumstances.machine(),
         "load_before": round(os.getloadavg()[0], 2),
         "threads": 1,
+        "clock": "processor time",
         "versions": circumstances.versions(),
         "yardstick": YARDSTICK,
         "rounds": arguments.rounds,
