@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from diffor import DiffoRRegressor
 
@@ -22,6 +23,12 @@ def sampling(monkeypatch):
 def scaling(monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPTS))
     return importlib.import_module("scaling")
+
+
+@pytest.fixture
+def method_costs(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("method_costs")
 
 
 def test_sampling_operations_by_layer_sizes_are_those_that_run(sampling):
@@ -78,3 +85,29 @@ def test_scaling_measures_a_fit_in_a_process_of_its_own(scaling, tmp_path, capsy
     assert fit["above_mib"] >= 0
     assert fit["crps"] > fit["crps_truth"] > 0
     assert "300" in capsys.readouterr().out
+
+
+def test_method_costs_are_those_of_value_regression_times_a_ratio(method_costs, tmp_path, capsys):
+    out = tmp_path / "costs.json"
+    method_costs.main(["--quick", "--methods", "value-squared", "cwm", "diffor", "--out", str(out)])
+    written = json.loads(out.read_text())
+    found = {made["method"]: made for made in written["methods"]}
+    assert list(found) == ["value-squared", "cwm", "diffor"]
+    assert found["diffor"]["prediction"]["ratio"] > 10  # a chain of network calls for each sample
+    assert found["diffor"]["step"]["ratio"] > found["value-squared"]["step"]["ratio"] > 0
+    assert found["value-squared"]["parameters"] == found["cwm"]["parameters"] > 0  # one output each
+    assert "cwm" in capsys.readouterr().out
+
+
+def test_method_costs_are_compared_within_a_turn(method_costs):
+    class Swift:
+        name, method = "dex", torch.nn.Linear(2, 3)
+
+    seconds = np.array([[1.0, 4.0, 9.0], [10.0, 10.0, 10.0]])
+    common = np.array([[1.0, 2.0, 3.0], [5.0, 4.0, 1.0]])
+    made = method_costs.record(Swift, seconds, common)
+    assert (made["step"]["ratio"], made["prediction"]["ratio"]) == (2.0, 2.5)
+    assert made["step"]["milliseconds"] == 4000
+    assert made["parameters"] == 9
+    table = method_costs.as_markdown([made])
+    assert "| dex | DEX | 9 | 4000.00 | 2.00 | 10000.0 | 2.50 |" in table

@@ -547,7 +547,7 @@ WRONG = {
     "predict HOME/price HOME/rows.csv --out o.csv --quantiles half": "must be different levels from 0 to 1",
     "predict HOME/price HOME/rows.csv --out o.csv --coverage 90": "must lie between 0 and 1, as 0.9 does",
     "predict HOME/price HOME/rows.csv --out o.csv --samples 0": "must be a whole number from 1 on",
-    "predict HOME/price HOME/rows.csv --out o.csv --statistic best": "must be median, mean, mode, qwk or a level",
+    "predict HOME/price HOME/rows.csv --out o.csv --statistic best": "must be median, mean, mode, qwk, native or",
     "predict HOME/price HOME/rows.csv --out o.csv --statistic qwk": "--statistic qwk is for grades",
     "predict HOME/quality HOME/rows.csv --out o.csv --statistic mean": "--statistic of grades must be median, mode or",
     "predict HOME/quality HOME/rows.csv --out o.csv --quantiles 0.5": "--quantiles is for amounts",

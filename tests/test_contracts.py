@@ -131,6 +131,23 @@ def test_reconstructions_say_so_first(name):
     assert method.is_reconstruction == (method.evidence == "notes")
 
 
+NUMBERS = [
+    (name, setting.name, (-1, float("nan")) if str(setting.annotation).startswith("float") else (-1,))
+    for name, method in METHODS.items()
+    if name != "diffor"  # whose settings are those of its estimators, and checked there
+    for setting in inspect.signature(method).parameters.values()
+    if setting.name not in ("n_features", "n_grades") and re.match("int|float", str(setting.annotation))
+]
+"""Settings of methods that are numbers, and numbers that they cannot be."""
+
+
+@pytest.mark.parametrize(("name", "setting", "values"), NUMBERS)
+def test_settings_that_are_no_sensible_number_are_named(name, setting, values):
+    for value in values:
+        with pytest.raises(ValueError, match=rf"(?s){setting}.*however: .*{value}|at least 2 bins .*however: {value}"):
+            METHODS[name](N_FEATURES, **{setting: value})
+
+
 CLAIMS = [(name, kind) for name, kind in CASES if METHODS[name].native_statistic != "own"]
 
 
@@ -222,6 +239,17 @@ def test_answers_stay_in_range_whatever_was_learned(name, kind):
 @pytest.mark.parametrize(("name", "kind"), OF_DISTRIBUTIONS)
 def test_distributions_are_proper(name, kind):
     method_checks.check_distribution(make(name, kind, moved=0.3), rows_of(kind))
+
+
+@pytest.mark.parametrize(("name", "kind"), OF_DISTRIBUTIONS)
+def test_nothing_lies_beyond_either_end_whatever_was_learned(name, kind):
+    features, _ = method_checks.make_rows(rows_of(kind))
+    with torch.inference_mode():
+        distribution = make(name, kind, moved=3.0).eval().distribution(features)
+        reached = distribution.cdf(torch.tensor([[-1e9, -1.0, -1e-30, 0.0, 1.0, 1e9]]))
+    assert (reached[:, :3] == 0).all()
+    assert ((reached[:, 3] >= 0) & (reached[:, 3] <= 1)).all()
+    assert torch.allclose(reached[:, 4:], torch.ones(N_ROWS, 2), atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "kind"), OF_DISTRIBUTIONS)

@@ -296,6 +296,8 @@ def test_very_few_rows_can_be_fitted():
         ({"n_samples": 0}, "n_samples must be at least 1, however: n_samples=0"),
         ({"max_steps": -1}, "max_steps must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"n_attention_heads": -1}, "n_attention_heads must be at least 1, however: n_attention_heads=-1"),
+        ({"increment_weight": float("nan")}, "increment_weight must not be negative, however: increment_weight=nan"),
         (
             {"bounds": (5, 1)},
             r"bounds must be two finite numbers \(low, high\) with low < high, however: bounds=\(5, 1\)",

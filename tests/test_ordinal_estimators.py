@@ -135,8 +135,25 @@ def test_validation_rows_bring_their_own_side_columns():
         return model.history_.records[0]["valid_crps"]
 
     assert validated(duration_val=duration_val) < validated(duration_val=duration_val / 4)
-    with pytest.raises(ValueError, match="needs the column 'duration', however: it is not given"):
-        validated()
+
+
+@pytest.mark.parametrize("method", ["cwm", "swat-geometric"])
+def test_a_missing_duration_of_validation_rows_is_named(method):
+    X, y, duration = make_views()
+    rows = {"X_val": X[:40], "y_val": y[:40]}
+    message = "duration is given and duration_val is not; pass duration_val=..., one number for each row of X_val"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        OrdinalRegressor(method, **SHORT).fit(X, y, **rows, duration=duration)
+
+
+def test_a_duration_of_validation_rows_alone_is_refused():
+    X, y, duration = make_views()
+    rows = {"X_val": X[:40], "y_val": y[:40], "duration_val": duration[:40]}
+    message = "however: duration_val is given and duration is not; pass duration=..., one number for each row of X"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        OrdinalRegressor("swat-geometric", **SHORT).fit(X, y, **rows)
+    with pytest.raises(TypeError, match="however: 'duration'; it uses none"):
+        OrdinalRegressor("dex", **SHORT).fit(X, y, **rows)
 
 
 def test_validation_columns_without_validation_rows_are_refused():
@@ -156,6 +173,7 @@ def test_validation_columns_without_validation_rows_are_refused():
         ("cwm", "duration", [1.0, 2.0], ValueError, "duration must have one value per row, 160, however: 2"),
         ("cwm", "duration", np.nan, ValueError, "must be finite, however: row 3 has nan; remove or fill such rows"),
         ("cwm", "duration", np.inf, ValueError, "must be finite, however: row 3 has inf; remove or fill such rows"),
+        ("d2q", "duration", -2.0, ValueError, "duration must not be negative, however: row 3 has -2.0; remove or"),
     ],
 )
 def test_wrong_side_columns_are_named(method, column, values, error, message):
@@ -319,6 +337,43 @@ def test_diffor_by_name_is_the_estimator_of_its_own_name():
     assert (by_name.sample(X) == own.sample(X)).all()
     assert (by_name.predict(X) == own.predict(X)).all()  # without a way of its own to decide, native is the median
     assert (by_name.predict_increments(X) == own.predict_increments(X)).all()
+
+
+def test_points_have_no_intervals_and_quantiles_of_their_own():
+    X, y, _ = make_views()
+    model = OrdinalRegressor("value-absolute", **LONG).fit(X, y)
+    assert not model.has_distribution
+    message = "intervals need a distribution, however: method 'value-absolute' predicts a point; call conformalize"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        model.predict_interval(X)
+    message = "quantiles need a distribution, however: method 'value-absolute' predicts a point; use predict, or a"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        model.predict_quantiles(X)
+    X_cal, y_cal, _ = make_views(seed=1)
+    X_new, y_new, _ = make_views(400, seed=2)
+    low, high = model.conformalize(X_cal, y_cal).predict_interval(X_new, coverage=0.8).T
+    assert (high > low).mean() > 0.9
+    assert ((low <= y_new) & (y_new <= high)).mean() == pytest.approx(0.8, abs=0.08)
+
+
+def test_points_have_no_sets_of_grades_of_their_own():
+    X, y = make_grades()
+    model = OrdinalClassifier("value-squared", grades=GRADES, **LONG).fit(X, y)
+    message = "sets of grades need a distribution, however: method 'value-squared' predicts a point; call conformalize"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        model.predict_set(X)
+    X_cal, y_cal = make_grades(seed=1)
+    X_new, y_new = make_grades(400, seed=2)
+    held = model.conformalize(X_cal, y_cal).predict_set(X_new, coverage=0.8)
+    assert held[np.arange(400), [GRADES.index(grade) for grade in y_new]].mean() >= 0.75
+    assert not held.all(axis=1).any()  # the model is good, so no set holds all grades
+
+
+def test_methods_with_a_distribution_say_so(watched):
+    assert watched.has_distribution
+    assert DiffoRRegressor("fast", max_steps=2, random_state=0, verbose=0).fit(*make_views()[:2]).has_distribution
+    with pytest.raises(ValueError, match="is not fitted yet"):
+        OrdinalRegressor("cwm")._check_distribution("intervals", "")
 
 
 def test_only_diffor_has_increments():

@@ -82,11 +82,13 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
 
         After :meth:`conformalize`, at least the share ``coverage`` of exchangeable rows is covered, on average over
         rows and calibration sets. Before, the set holds that much of the model's own probability: no guarantee. A set
-        always holds the most probable grade, which need not be what ``predict`` answers with.
+        always holds the most probable grade, which need not be what ``predict`` answers with. A method that predicts a
+        point has no probabilities, so its sets need :meth:`conformalize`.
 
         **Shape:** -> ``(rows, grades)``.
         """
         if self.conformal_ is None:
+            self._check_distribution("sets of grades", "call conformalize with rows kept out of training first")
             return probable_sets(self.predict_proba(X, **side), coverage)
         threshold = self.conformal_.threshold(coverage)
         return open_sets(self.predict_proba(X, **side), threshold)

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from tqdm import tqdm
 
 import diffor
+from diffor.baselines.distribution import PointMethod
 from diffor.checkpoint import CheckpointError, load_folder, save_folder
 from diffor.conformal import Calibration
 from diffor.diffusion import IncrementDiffusion
@@ -136,6 +137,7 @@ class OrdinalEstimator(BaseEstimator):
         beside = self._side_columns(of_training, len(y))
         if X_val is not None and y_val is not None:
             table_val = match_columns(as_table(X_val), list(table.columns))
+            check_validation_sides(METHODS[self.settings_.method], of_training, of_validation)
             beside_val = self._side_columns(of_validation, len(y_val))
             parts = (table, y, weights, beside), (table_val, y_val, None, beside_val)
         else:
@@ -284,6 +286,19 @@ class OrdinalEstimator(BaseEstimator):
         """Draws from each row's distribution. **Shape:** -> ``(rows, n)``."""
         return self.predict_distribution(X, n, **side).samples
 
+    @property
+    def has_distribution(self) -> bool:
+        """Whether the fitted method says how sure it is, rather than naming one value only."""
+        check_is_fitted(self, "model_")
+        return not issubclass(METHODS[self.settings_.method], PointMethod)
+
+    def _check_distribution(self, wanted: str, cure: str) -> None:
+        """Refuse what only a distribution can answer, where the method predicts a point."""
+        if not self.has_distribution:
+            raise ValueError(
+                f"{wanted} need a distribution, however: method {self.settings_.method!r} predicts a point; {cure}"
+            )
+
     def predict_increments(self, X: Any) -> Array:
         """Expected increment of each scale, in the target's units: the coarse-to-fine reading of a prediction.
 
@@ -414,6 +429,19 @@ def separate_sides(side: dict[str, Any], has_validation: bool) -> tuple[dict[str
     return {name: column for name, column in side.items() if not name.endswith("_val")}, of_validation
 
 
+def check_validation_sides(method: type[Method], of_training: dict[str, Any], of_validation: dict[str, Any]) -> None:
+    """Refuse validation rows that lack a side column of the training rows, or have one that these lack."""
+    for name in (*method.requires, *method.accepts):
+        is_given, is_given_val = of_training.get(name) is not None, of_validation.get(name) is not None
+        if is_given == is_given_val:
+            continue
+        there, absent, rows = (name, f"{name}_val", "X_val") if is_given else (f"{name}_val", name, "X")
+        raise ValueError(
+            "side columns must come with training and with validation rows, however: "
+            f"{there} is given and {absent} is not; pass {absent}=..., one number for each row of {rows}"
+        )
+
+
 def check_side(column: str, values: Any, n_rows: int, method: type[Method], name: str) -> Array:
     """A side column as finite numbers, one for each row. **Shape:** ``(n_rows,)``."""
     known = (*method.requires, *method.accepts)
@@ -429,6 +457,11 @@ def check_side(column: str, values: Any, n_rows: int, method: type[Method], name
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         raise ValueError(f"{column} must be finite, however: row {row} has {numbers[row]}; remove or fill such rows")
+    if column == "duration" and (numbers < 0).any():
+        row = int(np.flatnonzero(numbers < 0)[0])
+        raise ValueError(
+            f"duration must not be negative, however: row {row} has {numbers[row]}; remove or correct such rows"
+        )
     return numbers
 
 

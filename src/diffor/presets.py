@@ -204,7 +204,16 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
         del changed["encoder"]
     settings = replace(PRESETS[preset], **changed)
     check_method(settings)
-    for name in ("n_samples", "max_steps", "batch_size", "width", "n_layers", "evaluate_every", "patience"):
+    for name in (
+        "n_samples",
+        "max_steps",
+        "batch_size",
+        "width",
+        "n_layers",
+        "n_attention_heads",
+        "evaluate_every",
+        "patience",
+    ):
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} must be at least 1, however: {name}={getattr(settings, name)}")
     if settings.n_members != "auto" and not (isinstance(settings.n_members, int) and settings.n_members >= 1):

@@ -67,6 +67,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
 
     def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95), **side: Any) -> Array:
         """Quantiles at the levels ``q``; they never cross. **Shape:** -> ``(rows, len(q))``."""
+        self._check_distribution("quantiles", "use predict, or a method with a distribution")
         return np.concatenate([part.quantile(q) for part in self._predictions(X, side=side)])
 
     def conformalize(self: Self, X_cal: Any, y_cal: Any, **side: Any) -> Self:
@@ -93,10 +94,12 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
 
         After :meth:`conformalize`, at least the share ``coverage`` of exchangeable rows is covered, on average over
         rows and calibration sets. Before, it is the central interval of the model's own distribution: no guarantee.
+        A method that predicts a point has none, so its intervals need :meth:`conformalize`.
 
         **Shape:** -> ``(rows, 2)``.
         """
         if self.conformal_ is None:
+            self._check_distribution("intervals", "call conformalize with rows kept out of training first")
             return np.concatenate([part.interval(coverage) for part in self._predictions(X, side=side)])
         threshold = self.conformal_.threshold(coverage)
         return np.concatenate([self._guaranteed(part, threshold) for part in self._unit_predictions(X, side=side)])

@@ -104,6 +104,15 @@ def test_the_distribution_of_values_has_the_mean_of_the_places_and_no_mass_in_un
     assert torch.allclose(distribution.mean, kept @ binning.places)
 
 
+def test_probability_in_unreachable_bins_alone_goes_to_the_last_one_before():
+    binning = Binning(4, "quantile")
+    binning.fit(torch.tensor([0.0, 0.0, 0.0, 0.5]))
+    assert binning.reachable.tolist() == [True, False, False, False]
+    distribution = binning.distribution(torch.tensor([[0.0, 0.0, 0.0, 1.0]]))
+    assert distribution.probabilities.tolist() == [[1.0, 0.0, 0.0, 0.0]]
+    assert distribution.mean.tolist() == [0.125]
+
+
 def test_shares_count_one_row_more_in_each_bin():
     binning = Binning(2, "grades")
     assert binning.shares(torch.tensor([0.0, 0.0, 1.0])).tolist() == [pytest.approx(3 / 5), pytest.approx(2 / 5)]

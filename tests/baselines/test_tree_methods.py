@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Kumaraswamy
 
-from diffor.baselines.distribution import Bins, DistributionMethod
+from diffor.baselines.distribution import DistributionMethod
 from diffor.baselines.error_adaptive import (
     ALPHAS,
     best_alpha,
@@ -283,16 +283,7 @@ def test_wrong_sizes_are_refused() -> None:
         CREAD(2, n_thresholds=1)
 
 
-# --- what all of them share ---
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_first_loss_is_finite_and_reaches_every_parameter(name: str) -> None:
-    method, features, y = prepared(name)
-    terms = method.loss(features, y)
-    torch.stack(list(terms.values())).sum().backward()
-    assert all(term.isfinite() for term in terms.values())
-    assert all(p.grad is not None and (p.grad != 0).any() for p in method.parameters())
+# --- what all of them share; what every method must do, tests/test_contracts.py checks ---
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -302,44 +293,3 @@ def test_overfits(name: str) -> None:
     answer = native(method, features)
     assert ((answer >= 0) & (answer <= 1)).all()
     assert (answer - y).abs().mean() < 0.3 * (y - y.median()).abs().mean()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_distribution_is_proper(name: str) -> None:
-    method, features, _ = prepared(name)
-    with torch.no_grad():
-        method.output.weight.normal_()  # type: ignore[union-attr, operator]
-        answer = method.distribution(features)
-    assert isinstance(answer, Bins)
-    reached = answer.cdf(torch.linspace(-0.1, 1, 111)[None])
-    assert (reached.diff(dim=1) >= 0).all()
-    assert torch.equal(reached[:, 0], torch.zeros(64))
-    assert torch.allclose(reached[:, -1], torch.ones(64))
-    levels = torch.linspace(0.02, 0.98, 25)
-    values = answer.quantile(levels)
-    assert (answer.cdf(values) >= levels - 1e-4).all()
-    assert (answer.cdf(values - 1e-4) <= levels + 1e-4).all()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_of_weight_zero_do_not_count(name: str) -> None:
-    method, features, y = prepared(name)
-    kept = torch.arange(64) % 4 != 0
-    weighted = method.loss(features, y, torch.where(kept, 64 / 48, 0.0))
-    removed = method.loss(features[kept], y[kept])
-    assert {key: term.item() for key, term in weighted.items()} == pytest.approx(
-        {key: term.item() for key, term in removed.items()}, rel=1e-5, abs=1e-9
-    )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_only_prepare_learns_from_rows_and_its_findings_are_saved(name: str) -> None:
-    method, features, y = prepared(name)
-    found = {key: value.clone() for key, value in method.state_dict().items()}
-    method.loss(features, 1 - y)
-    first = native(method, features)
-    assert all(torch.equal(value, found[key]) for key, value in method.state_dict().items())
-    other = TREE_METHODS[name](64)  # type: ignore[call-arg]
-    assert isinstance(other, DistributionMethod)
-    other.load_state_dict(found)
-    assert torch.equal(native(other, features), first)

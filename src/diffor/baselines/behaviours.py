@@ -71,7 +71,9 @@ class SWaT(DistributionMethod):
     def limits(self, rows: Tensor, side: dict[str, Tensor]) -> Tensor:
         """Where the progress bar of each row ends. **Shape:** ``(n, ...)`` -> ``(n,)``."""
         last = self.edges[-1]
-        return required_duration(side, self.title).clamp(max=last) if bool(self.ends) else last.expand(len(rows))
+        if not bool(self.ends):
+            return last.expand(len(rows))
+        return required_duration(side, self.title).clamp(min=0).clamp(max=last)
 
     def watched(self, ends: Tensor) -> Tensor:
         """The part of each bucket before an end, as a length. **Shape:** ``(n,)`` -> ``(n, n_buckets)``."""
@@ -240,7 +242,7 @@ class PiecewiseExponential(Distribution):
         bucket = (torch.searchsorted(self.edges, asked) - 1).clamp(0, self.rates.shape[1] - 1)
         inside = (asked - self.edges[bucket]).clamp(min=0)
         hazard = self.reached.gather(1, bucket) + self.rates.gather(1, bucket) * inside
-        return torch.where(asked >= self.limits, 1.0, -torch.expm1(-hazard))
+        return torch.where(asked < 0, 0.0, torch.where(asked >= self.limits, 1.0, -torch.expm1(-hazard)))
 
     def quantile(self, levels: Tensor) -> Tensor:
         """In closed form."""

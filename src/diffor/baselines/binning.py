@@ -121,7 +121,10 @@ class Binning(nn.Module):
         if self.policy == "grades":
             return Steps(probabilities, self.places)
         reached = probabilities * self.reachable
-        return Bins(reached / reached.sum(dim=1, keepdim=True), self.edges, self.places)
+        total = reached.sum(dim=1, keepdim=True)
+        # Where all of the probability lies in bins that no target falls into, it goes to the last one before them.
+        last = torch.arange(self.n_bins, device=reached.device) == self.reachable.sum() - 1
+        return Bins(torch.where(total > 0, reached / total, last.to(reached)), self.edges, self.places)
 
 
 def make_binning(n_grades: int | None, n_bins: int, policy: str) -> Binning:

@@ -18,6 +18,7 @@ from diffor.baselines.distribution import (
     decide_as_class,
     middle_place,
 )
+from diffor.baselines.settings import check_not_negative, check_positive
 from diffor.method import Method, weighted_mean
 
 
@@ -144,6 +145,7 @@ class MeanVariance(BinMethod):
         policy: str = "quantile",
     ) -> None:
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
+        check_not_negative(mean_weight=mean_weight, variance_weight=variance_weight)
         self.mean_weight, self.variance_weight = mean_weight, variance_weight
 
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -163,7 +165,7 @@ class UnimodalConcentrated(BinMethod):
     cross-entropy in it. ``smallest_variance``, in squared bins, keeps the likelihood bounded.
 
     NOTE[DIFF]: the benchmark weighs a single peak by 1000. Moving a peak breaks it for a while, so with such a weight
-    small tables stay at the constant; with fifty bins 10 is still too much. The default of 1 learns.
+    small tables stay at the constant. The default of 3 had the least CRPS on the validation rows of three of them.
 
     **Shape:** features ``(n, d)``.
 
@@ -180,13 +182,15 @@ class UnimodalConcentrated(BinMethod):
         self,
         n_features: int,
         *,
-        unimodality_weight: float = 1.0,
+        unimodality_weight: float = 3.0,
         smallest_variance: float = 1e-3,
         n_grades: int | None = None,
         n_bins: int = 50,
         policy: str = "quantile",
     ) -> None:
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
+        check_not_negative(unimodality_weight=unimodality_weight)
+        check_positive(smallest_variance=smallest_variance)
         self.unimodality_weight, self.smallest_variance = unimodality_weight, smallest_variance
 
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -283,6 +287,7 @@ class OrdinalLogLoss(BinMethod):
         policy: str = "quantile",
     ) -> None:
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
+        check_positive(exponent=exponent)  # zero would count the target's own class
         self.exponent = exponent
 
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:

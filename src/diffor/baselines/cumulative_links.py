@@ -10,6 +10,7 @@ from torch.nn.functional import logsigmoid, pad
 
 from diffor.baselines.binning import make_binning
 from diffor.baselines.distribution import Distribution, DistributionMethod, decide_as_class
+from diffor.baselines.settings import check_not_negative
 from diffor.method import Method, weighted_mean
 
 LINKS = ("logit", "probit", "cloglog")
@@ -101,8 +102,7 @@ class OrderedLogit(DistributionMethod):
         policy: str = "quantile",
     ) -> None:
         super().__init__()
-        if min_distance < 0:
-            raise ValueError(f"min_distance must not be negative, however: min_distance={min_distance}")
+        check_not_negative(min_distance=min_distance)
         self.min_distance = min_distance
         self.binning = make_binning(n_grades, n_bins, policy)
         self.score = nn.Linear(n_features, 1, bias=False)  # the first threshold is the bias

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from diffor.baselines.distribution import Distribution, DistributionMethod
+from diffor.baselines.settings import check_not_negative
 from diffor.method import Method, weighted_mean
 
 DEVIATION_FLOOR = 1e-3
@@ -259,6 +260,7 @@ class ExponentialGaussian(DistributionMethod):
         super().__init__()
         if n_components < 1:
             raise ValueError(f"n_components must be at least 1, however: n_components={n_components}")
+        check_not_negative(entropy_weight=entropy_weight, value_weight=value_weight)
         self.entropy_weight, self.value_weight = entropy_weight, value_weight
         self.rate = nn.Linear(n_features, 1)
         self.means, self.deviations = nn.Linear(n_features, n_components), nn.Linear(n_features, n_components)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from diffor.baselines.densities import centre_and_spread
+from diffor.baselines.settings import check_counts
 from diffor.dropout import ByteDropout
 from diffor.method import Method, weighted_mean
 from diffor.prediction import Prediction
@@ -141,6 +142,7 @@ class DiffusionAroundMean(Method):
         super().__init__()
         if n_times < MIN_TIMES:
             raise ValueError(f"n_times must be at least {MIN_TIMES}, however: n_times={n_times}; choose more times")
+        check_counts(width=width)
         self.n_times = n_times
         layers: list[nn.Module] = []
         for n_in, n_out in ((n_features, 100), (100, 50)):

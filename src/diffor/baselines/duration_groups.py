@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from diffor.baselines.distribution import Bins
+from diffor.baselines.settings import check_counts
 
 Floats = NDArray[np.float64]
 
@@ -73,8 +74,7 @@ class DurationGroups(nn.Module):
 
     def __init__(self, n_groups: int, min_rows: int = MIN_GROUP_ROWS) -> None:
         super().__init__()
-        if n_groups < 1:
-            raise ValueError(f"n_groups must be at least 1, however: n_groups={n_groups}")
+        check_counts(n_groups=n_groups)
         self.n_groups, self.min_rows = n_groups, min_rows
         self.register_buffer("cuts", torch.full((n_groups - 1,), math.inf))
 

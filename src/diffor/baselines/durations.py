@@ -22,6 +22,7 @@ from diffor.baselines.duration_groups import (
     subset_mean,
     two_levels,
 )
+from diffor.baselines.settings import check_counts, check_not_negative, check_positive
 from diffor.method import Method, weighted_mean
 
 EPSILON = 1e-6
@@ -60,6 +61,7 @@ class D2Q(PointMethod):
         super().__init__()
         # NOTE[DIFF] a group holds at least MIN_GROUP_ROWS rows: of fewer, no ranks can be learned on small data.
         self.groups = DurationGroups(n_groups)
+        check_counts(n_levels=n_levels)
         self.clip = clip
         self.output = nn.Linear(n_features, 1)
         self.register_buffer("grids", torch.linspace(0, 1, n_levels + 1).repeat(n_groups, 1))
@@ -134,6 +136,9 @@ class D2Co(PointMethod):
         # NOTE[DIFF] groups of similar duration where the source has one mixture per second: seconds are unknown here,
         # and rare durations would have no mixture.
         self.groups = DurationGroups(n_groups)
+        check_counts(window=window)
+        check_not_negative(sensitivity=sensitivity)
+        check_positive(range_seconds=range_seconds)
         self.window, self.sensitivity, self.range_seconds, self.clip = window, sensitivity, range_seconds, clip
         self.output = nn.Linear(n_features, 1)
         self.register_buffer("low", torch.zeros(n_groups))
@@ -217,9 +222,10 @@ class CensoredInterest(Distribution):
     def cdf(self, values: Tensor) -> Tensor:
         """Gaussian up to the end of the video, where all the rest stands."""
         effort = self.constant / (values.clamp(min=0) * self.seconds + 1) - EPSILON
+        effort = effort.clamp(min=torch.finfo(effort.dtype).tiny)  # beyond the longest watch time there is
         interest = -effort - torch.log(-torch.expm1(-effort))
         reached = torch.special.ndtr((interest - self.location) / self.spread)
-        return torch.where(values >= self.limit, 1.0, reached)
+        return torch.where(values < 0, 0.0, torch.where(values >= self.limit, 1.0, reached))
 
     def quantile(self, levels: Tensor) -> Tensor:
         """In closed form."""
@@ -277,6 +283,7 @@ class CWM(DistributionMethod):
         super().__init__()
         if likelihood not in ("code", "paper"):
             raise ValueError(f"likelihood must be 'code' or 'paper', however: likelihood={likelihood!r}")
+        check_positive(constant=constant, spread=spread, range_seconds=range_seconds)
         self.constant, self.spread, self.range_seconds = constant, spread, range_seconds
         self.likelihood, self.clip = likelihood, clip
         self.output = nn.Linear(n_features, 1)
@@ -311,7 +318,7 @@ class CWM(DistributionMethod):
     def distribution(self, features: Tensor, **side: Tensor) -> CensoredInterest:
         """A Gaussian of fixed spread in the interest, cut off at the duration."""
         duration = required_duration(side, self.title)
-        limit = duration.clamp(max=1) if self.clip else torch.ones_like(duration)
+        limit = duration.clamp(0, 1) if self.clip else torch.ones_like(duration)
         location = self.output(features).squeeze(1)
         return CensoredInterest(location, self.spread, limit, self.constant, self.seconds)
 

@@ -10,6 +10,7 @@ from torch.nn.functional import batch_norm, cross_entropy
 
 from diffor.baselines.bins import BinMethod
 from diffor.baselines.distribution import Distribution
+from diffor.baselines.settings import check_counts, check_dropout, check_not_negative
 from diffor.method import Method, weighted_mean
 
 
@@ -49,8 +50,9 @@ class ProbabilisticEmbeddings(BinMethod):
         policy: str = "quantile",
     ) -> None:
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
-        if n_draws < 1:
-            raise ValueError(f"n_draws must be at least 1, however: n_draws={n_draws}")
+        check_counts(n_draws=n_draws)
+        check_not_negative(prior_weight=prior_weight, order_weight=order_weight, margin=margin)
+        check_dropout(dropout)
         self.prior_weight, self.order_weight, self.margin = prior_weight, order_weight, margin
         self.centre = nn.Linear(n_features, n_features)
         self.log_variance = nn.Linear(n_features, n_features, bias=False)  # the normalisation would undo a bias

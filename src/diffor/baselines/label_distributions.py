@@ -11,6 +11,7 @@ from torch.nn.functional import log_softmax
 
 from diffor.baselines.bins import BinMethod, moments
 from diffor.baselines.distribution import Distribution, decide_as_class
+from diffor.baselines.settings import check_not_negative, check_positive
 from diffor.method import Method
 
 
@@ -77,8 +78,7 @@ class GaussianLabels(LabelDistributionMethod):
         policy: str = "quantile",
     ) -> None:
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
-        if sigma is not None and sigma <= 0:
-            raise ValueError(f"sigma must be positive, however: sigma={sigma}")
+        check_positive(sigma=sigma)
         self.sigma = min(2.0, self.binning.n_bins / 10) if sigma is None else sigma
 
     def costs(self, y: Tensor) -> Tensor:
@@ -111,6 +111,7 @@ class GaussianLabelsWithMean(GaussianLabels):
         policy: str = "quantile",
     ) -> None:
         super().__init__(n_features, sigma=sigma, n_grades=n_grades, n_bins=n_bins, policy=policy)
+        check_not_negative(mean_weight=mean_weight)
         self.mean_weight = mean_weight
 
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -148,6 +149,7 @@ class SoftOrdinalLabels(LabelDistributionMethod):
         policy: str = "quantile",
     ) -> None:
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
+        check_positive(alpha=alpha)
         self.alpha = alpha
 
     def costs(self, y: Tensor) -> Tensor:
@@ -202,8 +204,7 @@ class UnifiedLabels(LabelDistributionMethod):
         policy: str = "uniform",
     ) -> None:
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
-        if variance <= 0:
-            raise ValueError(f"variance must be positive, however: variance={variance}")
+        check_positive(variance=variance)
         self.variance = variance
 
     def costs(self, y: Tensor) -> Tensor:

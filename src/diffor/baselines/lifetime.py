@@ -11,6 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from diffor.baselines.densities import HALF_LOG_TWO_PI, centre_and_spread, hold_at_ends
 from diffor.baselines.distribution import Distribution, DistributionMethod, PointMethod
+from diffor.baselines.settings import check_counts
 from diffor.method import Method, weighted_mean
 
 LARGEST_SPREAD = 3.0
@@ -228,6 +229,7 @@ class TwoStage(PointMethod):
         super().__init__()
         if gate not in GATES:
             raise ValueError(f"gate must be one of {', '.join(GATES)}, however: gate={gate!r}")
+        check_counts(n_hidden=n_hidden)
         self.gate = gate
         self.chance, self.amount = tower(n_features, n_hidden, 1), tower(n_features, n_hidden, 1)
         self.register_buffer("centre", torch.zeros(()))

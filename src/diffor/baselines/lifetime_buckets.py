@@ -10,6 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from diffor.baselines.densities import centre_and_spread, training_quantiles
 from diffor.baselines.distribution import Bins, Distribution, DistributionMethod, PointMethod
+from diffor.baselines.settings import check_counts, check_not_negative
 from diffor.method import Method, weighted_mean
 
 DECODINGS = ("argmax", "expectation")
@@ -230,6 +231,8 @@ class BucketChannels(PointMethod):
         super().__init__()
         if n_buckets < 2:
             raise ValueError(f"n_buckets, zero's among them, must be at least 2, however: n_buckets={n_buckets}")
+        check_counts(n_hidden=n_hidden)
+        check_not_negative(similarity_weight=similarity_weight)
         self.n_buckets, self.similarity_weight = n_buckets, similarity_weight
         self.buckets, self.channels = nn.Linear(n_features, n_buckets), nn.Linear(n_features, n_buckets * n_hidden)
         self.head = nn.Linear(n_hidden, 1)

@@ -18,6 +18,7 @@ from diffor.baselines.lifetime import (
     tower,
     ziln_nll,
 )
+from diffor.baselines.settings import check_counts, check_not_negative
 from diffor.method import Method, weighted_mean
 
 LOGISTIC_FLOOR = 1e-2
@@ -84,6 +85,9 @@ class OptimalDistribution(LogScaleMethod):
         super().__init__()
         if n_heads < 2:
             raise ValueError(f"n_heads must be at least 2, however: n_heads={n_heads}")
+        check_counts(n_hidden=n_hidden)
+        check_counts(0, n_annealing_steps=n_annealing_steps, n_warmup_steps=n_warmup_steps)
+        check_not_negative(focus=focus, divergence_weight=divergence_weight)
         self.heads = nn.ModuleList(tower(n_features, n_hidden, 3) for _ in range(n_heads))
         self.selector = tower(n_features, n_hidden, n_heads)
         self.focus, self.divergence_weight = focus, divergence_weight

@@ -11,6 +11,7 @@ from torch.nn.functional import huber_loss
 
 from diffor.baselines.binning import check_targets
 from diffor.baselines.distribution import ClippedNormal, Distribution, DistributionMethod, PointMethod
+from diffor.baselines.settings import check_not_negative, check_positive
 from diffor.method import Method, weighted_mean
 
 SMALLEST_SCALE = 1e-6
@@ -143,6 +144,7 @@ class HuberValue(ValueRegression):
 
     def __init__(self, n_features: int, *, delta: float = 1.0) -> None:
         super().__init__(n_features)
+        check_positive(delta=delta)
         self.delta = delta
 
     def penalty(self, output: Tensor, target: Tensor) -> Tensor:
@@ -226,6 +228,7 @@ class RankedValue(ValueRegression):
 
     def __init__(self, n_features: int, *, margin: float = 0.02, rank_weight: float = 1.0) -> None:
         super().__init__(n_features)
+        check_not_negative(margin=margin, rank_weight=rank_weight)
         self.margin, self.rank_weight = margin, rank_weight
 
     def penalty(self, output: Tensor, target: Tensor) -> Tensor:

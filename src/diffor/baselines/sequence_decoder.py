@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from diffor.baselines.settings import check_counts
 from diffor.dropout import ByteDropout
 
 Seen = tuple[Tensor, Tensor]
@@ -73,7 +74,8 @@ class SequenceDecoder(nn.Module):
         dropout: float,
     ) -> None:
         super().__init__()
-        if n_heads < 1 or width % n_heads:
+        check_counts(width=width, n_layers=n_layers, n_heads=n_heads, n_hidden=n_hidden)
+        if width % n_heads:
             raise ValueError(f"width must be a multiple of n_heads, however: width={width}, n_heads={n_heads}")
         self.memory = nn.Sequential(nn.Linear(n_features, width), nn.ReLU(), ByteDropout(dropout))
         self.embedding = nn.Embedding(n_tokens, width)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import huber_loss
 
 from diffor.baselines.sequence_decoder import Seen, SequenceDecoder
+from diffor.baselines.settings import check_counts, check_not_negative, check_positive, check_share
 from diffor.baselines.vocabulary import (
     END,
     N_SPECIAL,
@@ -58,6 +59,21 @@ def teacher_share(schedule: str, start: float, decay: float, step: int) -> float
     if schedule == "exponential":
         return start * decay**step
     return start * decay / (decay + math.exp(min(step / decay, 700.0)))
+
+
+def check_decay(schedule: str, decay: float) -> None:
+    """Refuse a decay under which the share of true tokens would not fall, or not be a share.
+
+    >>> check_decay("exponential", 1.5)
+    Traceback (most recent call last):
+    ValueError: decay of an exponential schedule must lie in (0, 1], however: decay=1.5
+    """
+    if schedule == "exponential" and not 0 < decay <= 1:
+        raise ValueError(f"decay of an exponential schedule must lie in (0, 1], however: decay={decay}")
+    if schedule == "linear":
+        check_not_negative(decay=decay)
+    else:
+        check_positive(decay=decay)
 
 
 class GenerativeRegression(Method):
@@ -123,6 +139,10 @@ class GenerativeRegression(Method):
                 "n_units must be at least 1, max_values and n_steps at least 2, however: "
                 f"n_units={n_units}, max_values={max_values}, n_steps={n_steps}"
             )
+        check_counts(0, window=window)
+        check_not_negative(token_weight=token_weight, value_weight=value_weight)
+        check_share(first_teacher_share=first_teacher_share)
+        check_decay(schedule, decay)
         self.n_units, self.max_values, self.n_steps, self.half_window = n_units, max_values, n_steps, window // 2
         self.token_weight, self.value_weight, self.mixup = token_weight, value_weight, mixup
         self.schedule, self.first_teacher_share, self.decay = schedule, first_teacher_share, decay

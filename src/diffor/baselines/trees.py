@@ -18,6 +18,7 @@ from diffor.baselines.error_adaptive import (
     restored_value,
     thresholds_at,
 )
+from diffor.baselines.settings import check_not_negative
 from diffor.method import Method, weighted_mean
 
 TINY = 1e-12
@@ -58,6 +59,7 @@ class TPM(DistributionMethod):
     ) -> None:
         super().__init__()
         check_leaves(n_leaves)
+        check_not_negative(tree_weight=tree_weight, spread_weight=spread_weight, square_weight=square_weight)
         self.tree_weight, self.spread_weight, self.square_weight = tree_weight, spread_weight, square_weight
         self.binning = Binning(n_leaves, "quantile")
         self.output = nn.Linear(n_features, n_leaves - 1)
@@ -188,6 +190,7 @@ class PTPM(DistributionMethod):
         super().__init__()
         check_leaves(n_leaves)
         self.n_leaves = n_leaves
+        check_not_negative(reach_weight=reach_weight, spread_weight=spread_weight, square_weight=square_weight)
         self.reach_weight, self.spread_weight, self.square_weight = reach_weight, spread_weight, square_weight
         self.binning = Binning(n_cells, "quantile")
         self.output = nn.Linear(n_features, n_leaves - 1 + n_leaves)
@@ -304,6 +307,7 @@ class CREAD(DistributionMethod):
         super().__init__()
         if n_thresholds < 2:
             raise ValueError(f"n_thresholds must be at least 2, however: n_thresholds={n_thresholds}")
+        check_not_negative(restoring_factor=restoring_factor, square_weight=square_weight, order_weight=order_weight)
         self.restoring_factor, self.square_weight, self.order_weight = restoring_factor, square_weight, order_weight
         self.output = nn.Linear(n_features, n_thresholds)
         self.register_buffer("thresholds", torch.arange(1, n_thresholds + 1) / n_thresholds)

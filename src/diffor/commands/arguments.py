@@ -74,11 +74,16 @@ def as_levels(text: str) -> list[float]:
 
 
 def as_statistic(text: str) -> str | float:
-    """The name of a statistic, or the level of a quantile."""
+    """The name of a statistic, or the level of a quantile.
+
+    >>> as_statistic("native"), as_statistic("0.9")
+    ('native', 0.9)
+    """
     level = as_float(text)
-    if text in ("median", "mean", "mode", "qwk") or (level is not None and 0 <= level <= 1):
+    if text in ("median", "mean", "mode", "qwk", "native") or (level is not None and 0 <= level <= 1):
         return text if level is None else level
-    raise argparse.ArgumentTypeError(f"must be median, mean, mode, qwk or a level from 0 to 1, however: {text!r}")
+    known = "median, mean, mode, qwk, native or a level from 0 to 1"
+    raise argparse.ArgumentTypeError(f"must be {known}, however: {text!r}")
 
 
 def as_names(text: str) -> list[str]:

@@ -14,7 +14,6 @@ from diffor.commands.model_folder import (
     answered_chunks,
     columns_by_kind,
     decide,
-    has_distribution,
     is_classifier,
     load_model,
     remembered_target,
@@ -70,7 +69,7 @@ def run(arguments: argparse.Namespace) -> None:
         statistic = model.default_statistic
         with answered_chunks(data, columns, _amounts(model, arguments.coverage), sides=sides) as answers:
             scores = _score_amounts(truth, answers, arguments.coverage, statistic)
-        if model.conformal_ is None and not has_distribution(model):  # a point covers nothing, and does not claim to
+        if model.conformal_ is None and not model.has_distribution:  # a point covers nothing, and does not claim to
             scores |= {name: (None, scores[name][1]) for name in ("coverage", "interval_width")}
     if arguments.json:
         facts = {"model": type(model).__name__, "method": model.settings_.method, "statistic": statistic,

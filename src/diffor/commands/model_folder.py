@@ -120,10 +120,10 @@ def side_values(column: pd.Series[Any], side: str, data: Path, first: int = 0) -
 
     files.check_numbers(column, data, first)
     values = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
-    wrong = np.flatnonzero(~np.isfinite(values))
+    wrong = np.flatnonzero(~np.isfinite(values) | (values < 0))
     if len(wrong):
         raise UsageError(
-            f"{side} {column.name!r} must be a finite number in every row of {data}, however: row "
+            f"{side} {column.name!r} must be a finite number from 0 on in every row of {data}, however: row "
             f"{first + int(wrong[0]) + 1} has {values[wrong[0]]}; correct or remove such rows"
         )
     return np.asarray(values)
@@ -143,14 +143,6 @@ def decide(model: Any, prediction: Prediction, probabilities: NDArray[Any], deci
 def is_classifier(model: Any) -> bool:
     """Whether a fitted model predicts grades, not amounts."""
     return hasattr(model, "classes_")
-
-
-def has_distribution(model: Any) -> bool:
-    """Whether a model says how sure it is, rather than naming one value only."""
-    from diffor.baselines.distribution import PointMethod
-    from diffor.methods import METHODS
-
-    return not issubclass(METHODS[model.settings_.method], PointMethod)
 
 
 def columns_by_kind(model: Any, names: Sequence[str], data: Path) -> tuple[list[str], list[str]]:

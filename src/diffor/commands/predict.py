@@ -15,7 +15,6 @@ from diffor.commands.model_folder import (
     answered_chunks,
     columns_by_kind,
     decide,
-    has_distribution,
     is_classifier,
     load_model,
     side_columns,
@@ -51,7 +50,7 @@ def add(commands: Any) -> None:
     command.add_argument("--samples", type=as_count, metavar="N", help="samples per row (default: the model's)")
     command.add_argument(
         "--statistic",
-        type=_as_statistic,
+        type=as_statistic,
         metavar="NAME",
         help="what prediction is: median (default of diffor), mean, mode, a level, or native, which the method's "
         "authors decide on (default of other methods); for grades median, mode or qwk, or native",
@@ -88,14 +87,10 @@ def run(arguments: argparse.Namespace) -> None:
             write(chunk.kept.reset_index(drop=True).assign(**answers))
 
 
-def _as_statistic(text: str) -> str | float:
-    return text if text == "native" else as_statistic(text)
-
-
 def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:
     """Columns of the answer; options that do not fit the model are refused."""
     ends = [] if arguments.coverage is None else ["low", "high"]
-    if not has_distribution(model) and (arguments.quantiles or (ends and model.conformal_ is None)):
+    if not model.has_distribution and (arguments.quantiles or (ends and model.conformal_ is None)):
         option, cure = ("--quantiles", "") if arguments.quantiles else ("--coverage", ", or fit with --calibration")
         raise UsageError(f"{option} needs a distribution, however: method {model.settings_.method!r} predicts a point; "
                          f"leave {option} out{cure}")  # fmt: skip

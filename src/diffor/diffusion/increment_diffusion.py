@@ -338,7 +338,7 @@ def _check_shares(aligned_share: float, increment_weight: float, objective: str,
             "the one-call objective trains heads at aligned times only, however: aligned_share=0; "
             "raise aligned_share or use objective='full'"
         )
-    if increment_weight < 0:
+    if not increment_weight >= 0:
         raise ValueError(f"increment_weight must not be negative, however: increment_weight={increment_weight}")
     if not 0 <= eta <= 1:
         raise ValueError(f"eta must lie in [0, 1], however: eta={eta}")
