@@ -6,6 +6,9 @@ cache into samples. Peak memory is the kernel's record for that process, with al
 process also times plain reading of the file's bytes, which is the least that any reader must do. Other work on the
 machine lengthens the seconds of the clock but hardly those of the processor, so both are given.
 
+Then the cache is removed and made again by a process that is killed when half of its parts are there; another one does
+the rest. Its parts must be those of the reading that nothing disturbed, and those from before the kill untouched.
+
     python benchmarks/streaming.py                              2 GB
     python benchmarks/streaming.py --bytes 200e6 --out x.json   a smoke check
 """
@@ -13,9 +16,11 @@ machine lengthens the seconds of the clock but hardly those of the processor, so
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +32,8 @@ from typing import Any
 import numpy as np
 
 from diffor import circumstances
+from diffor.datasets.arrow_cache import PROGRESS
+from diffor.datasets.large_tables import CACHE_FOLDER
 from diffor.datasets.lifetime import CLICKS, HASHES, Criteo
 
 N_BYTES = 2_000_000_000
@@ -151,19 +158,82 @@ def read_all(root: Path) -> dict[str, Any]:
     }
 
 
+def read_into_cache(root: Path) -> dict[str, Any]:
+    """Read the text into the cache, or what is missing there, and do no more."""
+    import pyarrow.parquet  # noqa: F401
+
+    stage = Stage()
+    table = Criteo().open(next(root.rglob("CriteoSearchData")), CLICKS, root)
+    return stage.figures("cache", table.n_rows)
+
+
+STEPS = {"read": read_all, "cache": read_into_cache}
+"""What runs in a process of its own, by the option that asks for it."""
+
+
+# --- the kill ---
+
+
+def parts_of(root: Path) -> dict[str, tuple[int, str]]:
+    """When each part of the cache was written, and the checksum of its bytes."""
+    paths = sorted((root / CACHE_FOLDER).rglob("part-*.parquet"))
+    return {path.name: (path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths}
+
+
+def n_parts_done(root: Path) -> int:
+    """How many parts the cache says are done."""
+    found = next((root / CACHE_FOLDER).rglob(PROGRESS), None)
+    return 0 if found is None else len(json.loads(found.read_text(encoding="utf-8"))["parts"])
+
+
+def kill_and_resume(root: Path, environment: dict[str, str]) -> dict[str, Any]:
+    """Make the cache anew, kill the process at half of it, and let another one do the rest."""
+    whole = parts_of(root)
+    shutil.rmtree(root / CACHE_FOLDER)
+    process = subprocess.Popen(own_command("--cache", root), stdout=subprocess.PIPE, env=environment)
+    while n_parts_done(root) < -(-len(whole) // 2) and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    n_kept = n_parts_done(root)
+    before = dict(list(parts_of(root).items())[:n_kept])
+    found = answer_of(own_command("--cache", root), environment)
+    after = parts_of(root)
+    return {
+        "killed_at_parts": n_kept,
+        "kept_parts": sum(after.get(name) == part for name, part in before.items()),
+        "resumed_seconds": found["cache_seconds"],
+        "resumed_cpu_seconds": found["cache_cpu_seconds"],
+        "resumed_peak_mib": found["cache_peak_mib"],
+        "resumed_equals_undisturbed": [part[1] for part in after.values()] == [part[1] for part in whole.values()],
+    }
+
+
+def own_command(option: str, root: Path) -> list[str]:
+    """This script, for one of the steps that need a process of their own."""
+    return [sys.executable, __file__, option, str(root)]
+
+
+def answer_of(command: Sequence[str], environment: dict[str, str]) -> dict[str, Any]:
+    """What a step says at its end."""
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
 # --- the run ---
 
 
 def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
     """Make a file, read it in another process, and give what that says."""
+    threads = {} if arguments.threads is None else {"OMP_NUM_THREADS": str(arguments.threads)}
+    environment = dict(os.environ) | threads
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        started = time.perf_counter()
-        write_file(Path(folder) / "Criteo_Conversion_Search" / "CriteoSearchData", int(arguments.bytes), arguments.seed)
+        root, started = Path(folder), time.perf_counter()
+        write_file(root / "Criteo_Conversion_Search" / "CriteoSearchData", int(arguments.bytes), arguments.seed)
         print(f"file made in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-        command = [sys.executable, __file__, "--read", folder]
-        threads = {} if arguments.threads is None else {"OMP_NUM_THREADS": str(arguments.threads)}
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | threads)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        found = answer_of(own_command("--read", root), environment)
+        found |= kill_and_resume(root, environment)
     return {
         "command": "python benchmarks/streaming.py" + circumstances.command_line(words).removeprefix("diffor"),
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -183,7 +253,8 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="threads of Arrow (default: as many as cores)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="JSON file to write to as well")
-    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    for step in STEPS:
+        parser.add_argument(f"--{step}", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(words)
 
 
@@ -191,9 +262,11 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure what the command line asks for."""
     words = sys.argv[1:] if words is None else words
     arguments = parse_arguments(words)
-    if arguments.read is not None:
-        print(json.dumps(read_all(arguments.read)))
-        return
+    for step, work in STEPS.items():
+        root = getattr(arguments, step)
+        if root is not None:
+            print(json.dumps(work(root)))
+            return
     text = json.dumps(measure(arguments, words), indent=1)
     print(text)
     if arguments.out is not None:
