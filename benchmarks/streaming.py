@@ -19,6 +19,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -119,7 +120,10 @@ class Stage:
 
 def peak_mib() -> float:
     """The most memory that this process ever held, as the kernel recorded it."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would count what the starting process held
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) / 1024  # type: ignore[index]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (MIB if sys.platform == "darwin" else 1024)
 
 
 def read_plainly(path: Path) -> None:
