@@ -31,6 +31,7 @@ Rows = NDArray[np.int64]
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Nominal coverages at which calibration is measured."""
 N_PIT_BINS = 20
+"""Equal parts of a distribution in which a line counts the truths."""
 COVERAGE = 0.9
 
 # Streams of random numbers: what is drawn for one purpose says nothing about what is drawn for another.

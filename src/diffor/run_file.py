@@ -37,8 +37,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -48,6 +46,7 @@ from diffor import datasets
 from diffor.cell import Cell
 from diffor.peers import METHOD, PEERS, find_peer
 from diffor.suggestion import did_you_mean
+from diffor.toml_files import read_toml
 
 ALL = "all"
 EVERY_METHOD = f"{METHOD}*"
@@ -140,28 +139,7 @@ def suite_of(dataset: str, preferred: Iterable[str] = ()) -> str | None:
 
 def read_run_file(path: Path) -> Plan:
     """The plan that a file describes, checked; a relative root or out is relative to where the command runs."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise RunFileError(f"a run file must be readable, however: {path}: {reason}; check the path") from error
-    toml: Any = _toml_reader()
-    try:
-        content = toml.loads(text)
-    except toml.TOMLDecodeError as error:
-        raise RunFileError(f"a run file must be TOML, however: {path}: {error}") from error
-    return plan_from(content, str(path))
-
-
-def _toml_reader() -> Any:
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib
-    try:
-        return importlib.import_module("tomli")
-    except ImportError as error:
-        raise RunFileError("run files need tomli on Python 3.10: pip install tomli") from error
+    return plan_from(read_toml(path, "a run file", RunFileError), str(path))
 
 
 def plan_from(content: Mapping[str, Any], where: str = "the run file") -> Plan:
