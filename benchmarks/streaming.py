@@ -32,8 +32,8 @@ import numpy as np
 
 from diffor import circumstances
 from diffor.datasets.arrow_cache import PROGRESS
-from diffor.datasets.large_tables import CACHE_FOLDER
 from diffor.datasets.lifetime import CLICKS, HASHES, Criteo
+from diffor.datasets.reading import CACHE_FOLDER
 
 N_BYTES = 2_000_000_000
 LIMIT_MIB = 2048

@@ -12,6 +12,12 @@
     max_test_rows = 2000
     timeout_seconds = 3600
 
+    [images]                            # how image data sets become tables; all methods read the same features
+    encoder = "efficientnet-lite0"      # or "small", "resnet50", "timm:NAME"; "none": methods read the pictures
+    side = 160
+    pooling = "mean+max"
+    weights = "resnet50.pth"            # where no package carries them
+
     [datasets.diamonds-price]           # limits of single data sets; names of others may stand in datasets.names
     max_train_rows = 10000
 
@@ -44,6 +50,7 @@ from typing import Any
 
 from diffor import datasets
 from diffor.cell import Cell
+from diffor.image_features import image_features
 from diffor.peers import METHOD, PEERS, find_peer
 from diffor.suggestion import did_you_mean
 from diffor.toml_files import read_toml
@@ -87,6 +94,8 @@ class Plan:
     trials: int | None = None
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Row limits of single data sets, which go before those of the run."""
+    images: Mapping[str, Any] = field(default_factory=dict)
+    """What is said about the features of pictures; what is not said is chosen."""
 
     def dataset_names(self) -> list[str]:
         """All data sets, each once: those of the suites, then those named."""
@@ -105,6 +114,7 @@ class Plan:
 
     def _cell(self, dataset: str, method: Method, seed: int) -> Cell:
         own = self.limits.get(dataset, {})
+        has_images = datasets.DATASETS[dataset].image_column is not None
         tuned = bool(method.search) and self.trials is not None
         return Cell(
             dataset=dataset,
@@ -118,6 +128,7 @@ class Plan:
             max_test_rows=own.get("max_test_rows", self.max_test_rows),
             trials=self.trials if tuned else None,
             search=dict(method.search) if tuned else {},
+            images=image_features(self.images) if has_images else None,
         )
 
 
@@ -242,6 +253,7 @@ def checked(plan: Plan) -> Plan:
     for name in ("root", "out"):
         if not isinstance(getattr(plan, name), (str, type(None))):
             raise RunFileError(f"{name} must be a path in quotes, however: {name}={getattr(plan, name)!r}")
+    _check_images(plan.images)
     if not (_is_number(plan.valid_share) and 0 < plan.valid_share < 1):
         raise RunFileError(f"valid_share must lie between 0 and 1, as 0.1 does, however: {plan.valid_share!r}")
     if plan.timeout_seconds is not None and not (_is_number(plan.timeout_seconds) and plan.timeout_seconds > 0):
@@ -259,6 +271,15 @@ def with_methods(plan: Plan, names: Sequence[str]) -> Plan:
 def _check_method(method: Method) -> None:
     try:
         find_peer(method.peer)
+    except ValueError as error:
+        raise RunFileError(str(error)) from error
+
+
+def _check_images(images: Any) -> None:
+    if not images:
+        return
+    try:
+        image_features(_as_table(images, "images", "a run"), "[images]")
     except ValueError as error:
         raise RunFileError(str(error)) from error
 
