@@ -16,8 +16,8 @@ from diffor.toml_files import read_toml
 PUBLISHED_FILE = Path(__file__).with_name("published.toml")
 DIRECTIONS = ("lower", "higher")
 KINDS = ("method", "architecture", "variant")
-PERCENT = "percent"
-"""Unit of shares that the paper prints times 100."""
+FACTORS = {"percent": Decimal("0.01"), "points of 10": Decimal(10)}
+"""What a printed value is multiplied by where our metric counts otherwise: shares from 0 to 1, points of 100."""
 
 
 class PublishedError(ValueError):
@@ -43,12 +43,20 @@ class Column:
         return f"{self.dataset} {self.metric}"
 
     def in_our_units(self, value: Decimal) -> float:
-        """A printed value as our metric counts it: shares lie between 0 and 1.
+        """A printed value as our metric counts it: shares lie between 0 and 1, SPAQ's points between 0 and 100.
 
         >>> Column("utkface", "cs", "higher", "percent").in_our_units(Decimal("63.67"))
         0.6367
         """
-        return float(value / 100 if self.unit == PERCENT else value)
+        return float(value * FACTORS.get(self.unit, 1))
+
+    def in_paper_units(self, value: float) -> float:
+        """A value of our metric as the paper would print it.
+
+        >>> Column("spaq", "mae", "lower", "points of 10").in_paper_units(7.68)
+        0.768
+        """
+        return value / float(FACTORS.get(self.unit, 1))
 
 
 @dataclass(frozen=True)
@@ -154,6 +162,11 @@ class Published:
                 if (variants or row.kind != "variant") and not row.values[place].is_nan():
                     found.setdefault(row.method, self._figure(table, row, place))
         return list(found.values())
+
+    def columns(self, dataset: str) -> tuple[Column, ...]:
+        """What the paper measures on a data set, each metric once; empty for data sets of others."""
+        found = (column for table in self.tables for column in table.columns if column.dataset == dataset)
+        return tuple({column.metric: column for column in found}.values())
 
     def _figure(self, table: Table, row: Row, place: int) -> Figure:
         column, value = table.columns[place], row.values[place]
