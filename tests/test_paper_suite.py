@@ -28,6 +28,9 @@ out = "lines.jsonl"
 encoder = "small"
 side = 16
 
+[methods]
+names = ["method:value-squared"]
+
 [methods.diffor-fast]
 guide = false
 n_members = 1
@@ -96,7 +99,7 @@ def test_lines_hold_the_metrics_of_the_papers_tables(lines, domain, metrics):
 
 def test_lines_say_what_the_features_of_pictures_are(lines):
     for line in lines:
-        expected = {"encoder": "small", "side": 16, "pooling": "mean+max", "weights": None}
+        expected = {"encoder": "small", "side": 16, "pooling": "mean+max", "weights": None, "columns": True}
         assert line["images"] == (expected if DATASETS[line["dataset"]].image_column else None)
     (utkface,) = [line for line in lines if line["dataset"] == "utkface" and line["method"] == "constant"]
     assert utkface["n_columns"] == 2 + 2 * 256  # gender and race; mean and maximum of 256 maps

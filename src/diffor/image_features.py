@@ -46,6 +46,8 @@ class ImageFeatures:
     """0 stands for the side that suits the encoder."""
     pooling: str = "mean+max"
     weights: str | None = None
+    columns: bool = True
+    """Whether the columns beside the pictures stay inputs, too."""
 
     def facts(self) -> dict[str, Any]:
         """The settings as a result line holds them; of the weights, the name of their file."""
@@ -67,7 +69,7 @@ def image_features(given: Mapping[str, Any], where: str = "images") -> ImageFeat
     """Settings with what is left open filled in, checked.
 
     >>> image_features({"encoder": "small"})
-    ImageFeatures(encoder='small', side=64, pooling='mean+max', weights=None)
+    ImageFeatures(encoder='small', side=64, pooling='mean+max', weights=None, columns=True)
     """
     known = [entry.name for entry in fields(ImageFeatures)]
     for key in given:
@@ -91,6 +93,8 @@ def _check(settings: ImageFeatures, where: str) -> None:
         raise ValueError(f"side of {where} must be a number of pixels, however: {settings.side!r}; write side = 160")
     if settings.pooling not in POOLINGS:
         raise ValueError(f"pooling of {where} must be one of {', '.join(POOLINGS)}, however: {settings.pooling!r}")
+    if not isinstance(settings.columns, bool):
+        raise ValueError(f"columns of {where} must be true or false, however: {settings.columns!r}")
     if not isinstance(settings.weights, (str, type(None))):
         raise ValueError(f"weights of {where} must be a path in quotes, however: {settings.weights!r}")
 
@@ -99,11 +103,15 @@ def _check(settings: ImageFeatures, where: str) -> None:
 
 
 def with_features(samples: Samples, dataset: Dataset, settings: ImageFeatures, root: str | Path | None) -> Samples:
-    """The same samples with features in place of the column of paths; other columns stay.
+    """The same samples with features in place of the column of paths; other columns stay, unless told otherwise.
 
     **Shape:** x ``(n, c)`` -> ``(n, c - 1 + features)``.
     """
-    if settings.encoder == NONE or dataset.image_column is None:
+    if dataset.image_column is None:
+        return samples
+    if not settings.columns:
+        samples = replace(samples, x=samples.x[[dataset.image_column]])
+    if settings.encoder == NONE:
         return samples
     folder = data_root(root, dataset.name)
     paths = [os.path.relpath(path, folder) for path in samples.x[dataset.image_column]]
@@ -146,7 +154,7 @@ def make_encoder(settings: ImageFeatures) -> Encoder:
 
 def _digest(settings: ImageFeatures, folder: Path, cache: Path) -> str:
     """Tells features of other settings, and of data sets below other folders, apart."""
-    words = [repr(asdict(settings)), os.path.relpath(folder, cache)]
+    words = [settings.encoder, settings.side, settings.pooling, settings.weights, os.path.relpath(folder, cache)]
     encoder = re.sub(r"[^\w.-]", "-", settings.encoder)
     return f"{encoder}-{hashlib.sha256(repr(words).encode()).hexdigest()[:8]}"
 

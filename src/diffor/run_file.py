@@ -17,6 +17,7 @@
     side = 160
     pooling = "mean+max"
     weights = "resnet50.pth"            # where no package carries them
+    columns = false                     # columns beside the pictures are left out
 
     [datasets.diamonds-price]           # limits of single data sets; names of others may stand in datasets.names
     max_train_rows = 10000
