@@ -46,7 +46,7 @@ max_steps = 5
 
 def run_diffor(*words, folder):
     command = [sys.executable, "-m", "diffor", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1800)
 
 
 @pytest.fixture(scope="module")
@@ -105,41 +105,40 @@ def test_lines_say_what_the_features_of_pictures_are(lines):
     assert utkface["n_columns"] == 2 + 2 * 256  # gender and race; mean and maximum of 256 maps
 
 
-def test_features_are_computed_once(folder):
-    features = folder / "miniatures" / ".diffor-cache" / "features"
-    written = {path.name.split("-")[0]: path.stat().st_mtime_ns for path in features.iterdir()}
-    assert written.keys() == {name for name in SUITES["paper"] if DATASETS[name].image_column}
-    again = run_diffor(
-        "bench", "small.toml", "--datasets", "spaq", "--root", "miniatures", "--seeds", "1", "--out", "more.jsonl",
-        folder=folder,
-    )  # fmt: skip
-    assert "0 of them failed" in again.stdout
-    assert {path.name.split("-")[0]: path.stat().st_mtime_ns for path in features.iterdir()} == written
+def test_features_are_kept_for_the_cells(folder):
+    kept = (folder / "miniatures" / ".diffor-cache" / "features").iterdir()
+    assert sorted(path.name.split("-")[0] for path in kept) == sorted(
+        name for name in SUITES["paper"] if DATASETS[name].image_column
+    )
 
 
 # The report.
 
 
-def test_the_page_shows_published_figures_beside_ours(folder):
+@pytest.fixture(scope="module")
+def report(folder):
     pytest.importorskip("matplotlib")
-    done = run_diffor("report", "lines.jsonl", "--out", "page.html", folder=folder)
+    done = run_diffor("report", "lines.jsonl", "--out", "page.html", "--json", folder=folder)
     assert done.returncode == 0, done.stderr
-    html = (folder / "page.html").read_text()
+    return (folder / "page.html").read_text(), json.loads(done.stdout)
+
+
+def test_the_page_shows_published_figures_beside_ours(report):
+    html, _ = report
     assert "<h2>Beside the paper</h2>" in html
     for name in SUITES["paper"]:
         assert f"<h3>{name}: ours and published</h3>" in html
-    utkface = html.split("<h3>utkface: ours and published</h3>")[1].split("<h3>fgnet")[0]
+    utkface = html.split("<h3>utkface: ours and published</h3>")[1].split("<h3>")[0]
     assert '<tr><th scope="row">OR-CNN</th><td>published</td><td>4.40 [a]</td><td>63.67</td></tr>' in utkface
     assert '<th scope="row">diffor-fast</th><td>ours</td>' in utkface
     assert "<p>[a] Equal to the last digit to the table of a public age benchmark" in utkface
     assert "Features: small at 16 pixels." in utkface
 
 
-def test_the_numbers_hold_published_figures_beside_ours(folder, lines):
-    done = run_diffor("report", "lines.jsonl", "--json", folder=folder)
-    assert done.returncode == 0, done.stderr
-    beside = json.loads(done.stdout)["beside_the_paper"]
-    assert list(beside) == list(SUITES["paper"])
+def test_the_numbers_hold_published_figures_beside_ours(report, lines):
+    _, numbers = report
+    beside = numbers["beside_the_paper"]
+    assert sorted(beside) == sorted(SUITES["paper"])
     orcnn = beside["utkface"]["published"]["OR-CNN"]
     assert (orcnn["cs"]["value"], orcnn["cs"]["printed"]) == (0.6367, "63.67")
     assert "quoted from there" in orcnn["mae"]["caveats"][0]

@@ -30,6 +30,8 @@ UNTRAINED = "small"
 """The one encoder that may do without learned weights: random filters are weak features, but need no file."""
 SIDES = {UNTRAINED: 64, "efficientnet-lite0": 160}
 """Pixels of a side where nothing else is asked for; 224 for all other encoders."""
+VERSION = 1
+"""Raised when the features of an encoder change: older ones are then computed anew."""
 FEWEST_FOR_WORKERS = 256
 """Pictures from which on worker processes decode; below, starting them would take longer than the work."""
 
@@ -122,19 +124,29 @@ def with_features(samples: Samples, dataset: Dataset, settings: ImageFeatures, r
 
 
 def embed_dataset(name: str, paths: list[str], settings: ImageFeatures, folder: Path) -> Path:
-    """The file of the features of a data set's pictures, made now where the cache does not hold it."""
+    """The file of the features of a data set's pictures, made now where the cache does not hold it.
+
+    Its name tells settings and pictures apart, so that a file that exists is right, and is found without a network.
+    """
+    cache = cache_folder(folder) / "features"
+    require_pyarrow(cache)
+    encoder = re.sub(r"[^\w.-]", "-", settings.encoder)
+    kind = f"{name}-{encoder}-{_digest_of_settings(settings, folder, cache)}"
+    out = cache / f"{kind}-{_digest_of_pictures(paths, folder)}.parquet"
+    if not out.exists():
+        with locked(cache):  # cells that run at a time need the same features
+            _embed(paths, settings, folder, out)
+            for outdated in set(cache.glob(f"{kind}-*.parquet")) - {out}:
+                outdated.unlink()
+    return out
+
+
+def _embed(paths: list[str], settings: ImageFeatures, folder: Path, out: Path) -> None:
     from diffor.embedding import embed_images
     from diffor.encoders.image_inputs import ImageInputs
 
-    cache = cache_folder(folder) / "features"
-    require_pyarrow(cache)
     inputs = ImageInputs(side=settings.side, crop=1.0, n_workers=0 if len(paths) < FEWEST_FOR_WORKERS else None)
-    with locked(cache):  # cells that run at a time need the same features
-        out = cache / f"{name}-{_digest(settings, folder, cache)}.parquet"
-        encoder = make_encoder(settings)
-        # A cache may be replaced: what it holds is out of date where pictures have come or gone.
-        embed_images(paths, encoder, out, inputs=inputs, root=folder, overwrite=True)
-    return out
+    embed_images(paths, make_encoder(settings), out, inputs=inputs, root=folder, overwrite=True)
 
 
 def make_encoder(settings: ImageFeatures) -> Encoder:
@@ -152,20 +164,29 @@ def make_encoder(settings: ImageFeatures) -> Encoder:
         return make_image_encoder(settings.encoder, freeze=not is_untrained, **options)
 
 
-def _digest(settings: ImageFeatures, folder: Path, cache: Path) -> str:
-    """Tells features of other settings, and of data sets below other folders, apart."""
-    words = [settings.encoder, settings.side, settings.pooling, settings.weights, os.path.relpath(folder, cache)]
-    encoder = re.sub(r"[^\w.-]", "-", settings.encoder)
-    return f"{encoder}-{hashlib.sha256(repr(words).encode()).hexdigest()[:8]}"
+def _digest_of_settings(settings: ImageFeatures, folder: Path, cache: Path) -> str:
+    """Tells features by other networks, and of data sets below other folders, apart."""
+    weights = None if settings.weights is None else _state(Path(settings.weights))
+    return _digest([VERSION, settings.side, settings.pooling, weights, os.path.relpath(folder, cache)])
+
+
+def _digest_of_pictures(paths: list[str], folder: Path) -> str:
+    return _digest([(path, *_state(folder / path)) for path in paths])
+
+
+def _state(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:8]
 
 
 def _read_features(path: Path) -> pd.DataFrame:
     from pyarrow import parquet
 
-    from diffor.embedding import FEATURE
-
-    names = [name for name in parquet.read_schema(path).names if name.startswith(FEATURE)]
-    table = parquet.read_table(path, columns=names)
+    table = parquet.read_table(path).drop_columns(["path"])
     values = np.stack([column.to_numpy() for column in table.columns], axis=1)
-    features: pd.DataFrame = pd.DataFrame(values, columns=names)
+    features: pd.DataFrame = pd.DataFrame(values, columns=table.column_names)
     return features
