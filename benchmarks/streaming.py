@@ -6,6 +6,9 @@ cache into samples. Peak memory is the kernel's record for that process, with al
 process also times plain reading of the file's bytes, which is the least that any reader must do. Other work on the
 machine lengthens the seconds of the clock but hardly those of the processor, so both are given.
 
+Then the cache is made once more, by a process that is killed when half of its parts are there; another one does the
+rest. The rows must be those of the reading that nothing disturbed, and the parts from before the kill untouched.
+
     python benchmarks/streaming.py                              2 GB
     python benchmarks/streaming.py --bytes 200e6 --out x.json   a smoke check
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -27,7 +31,9 @@ from typing import Any
 import numpy as np
 
 from diffor import circumstances
+from diffor.datasets.arrow_cache import PROGRESS
 from diffor.datasets.lifetime import CLICKS, HASHES, Criteo
+from diffor.datasets.reading import CACHE_FOLDER
 
 N_BYTES = 2_000_000_000
 LIMIT_MIB = 2048
@@ -112,7 +118,10 @@ class Stage:
 
 def peak_mib() -> float:
     """The most memory that this process ever held, as the kernel recorded it."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would count what the starting process held
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) / 1024  # type: ignore[index]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (MIB if sys.platform == "darwin" else 1024)
 
 
 def read_plainly(path: Path) -> None:
@@ -151,19 +160,94 @@ def read_all(root: Path) -> dict[str, Any]:
     }
 
 
+def read_into_cache(root: Path) -> dict[str, Any]:
+    """Read the text into the cache, or what is missing there, and do no more."""
+    import pyarrow.parquet  # noqa: F401
+
+    stage = Stage()
+    table = Criteo().open(next(root.rglob("CriteoSearchData")), CLICKS, root)
+    return stage.figures("cache", table.n_rows)
+
+
+STEPS = {"read": read_all, "cache": read_into_cache}
+"""What runs in a process of its own, by the option that asks for it."""
+
+
+# --- the kill ---
+
+
+def parts_of(cache: Path) -> dict[str, int]:
+    """The parts of a cache, and when each was written."""
+    return {str(path): path.stat().st_mtime_ns for path in sorted(cache.rglob("part-*.parquet"))}
+
+
+def hold_the_same(first: Path, second: Path) -> bool:
+    """Whether two caches hold the same rows; a reading that was resumed divides them into other parts."""
+    from pyarrow import parquet
+
+    return all(
+        parquet.read_table(list(parts_of(first)), columns=[name]).equals(
+            parquet.read_table(list(parts_of(second)), columns=[name])
+        )
+        for name in CLICKS.columns
+    )
+
+
+def n_parts_done(cache: Path) -> int:
+    """How many parts the cache says are done."""
+    found = next(cache.rglob(PROGRESS), None)
+    return 0 if found is None else len(json.loads(found.read_text(encoding="utf-8"))["parts"])
+
+
+def kill_and_resume(root: Path, environment: dict[str, str]) -> dict[str, Any]:
+    """Make the cache anew, kill the process at half of it, and let another one do the rest."""
+    cache, undisturbed = root / CACHE_FOLDER, root / "undisturbed"
+    cache.rename(undisturbed)
+    n_half = -(-len(parts_of(undisturbed)) // 2)
+    process = subprocess.Popen(own_command("--cache", root), stdout=subprocess.PIPE, env=environment)
+    while n_parts_done(cache) < n_half and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    n_done = n_parts_done(cache)
+    before = list(parts_of(cache).items())[:n_done]
+    found = answer_of(own_command("--cache", root), environment)
+    after = parts_of(cache)
+    return {
+        "killed_at_parts": n_done,
+        "kept_parts": sum(after.get(path) == written for path, written in before),
+        "resumed_seconds": found["cache_seconds"],
+        "resumed_cpu_seconds": found["cache_cpu_seconds"],
+        "resumed_peak_mib": found["cache_peak_mib"],
+        "resumed_equals_undisturbed": hold_the_same(undisturbed, cache),
+    }
+
+
+def own_command(option: str, root: Path) -> list[str]:
+    """This script, for one of the steps that need a process of their own."""
+    return [sys.executable, __file__, option, str(root)]
+
+
+def answer_of(command: Sequence[str], environment: dict[str, str]) -> dict[str, Any]:
+    """What a step says at its end."""
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
 # --- the run ---
 
 
 def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
     """Make a file, read it in another process, and give what that says."""
+    threads = {} if arguments.threads is None else {"OMP_NUM_THREADS": str(arguments.threads)}
+    environment = dict(os.environ) | threads
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        started = time.perf_counter()
-        write_file(Path(folder) / "Criteo_Conversion_Search" / "CriteoSearchData", int(arguments.bytes), arguments.seed)
+        root, started = Path(folder), time.perf_counter()
+        write_file(root / "Criteo_Conversion_Search" / "CriteoSearchData", int(arguments.bytes), arguments.seed)
         print(f"file made in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-        command = [sys.executable, __file__, "--read", folder]
-        threads = {} if arguments.threads is None else {"OMP_NUM_THREADS": str(arguments.threads)}
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | threads)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        found = answer_of(own_command("--read", root), environment)
+        found |= kill_and_resume(root, environment)
     return {
         "command": "python benchmarks/streaming.py" + circumstances.command_line(words).removeprefix("diffor"),
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -183,7 +267,8 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="threads of Arrow (default: as many as cores)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="JSON file to write to as well")
-    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    for step in STEPS:
+        parser.add_argument(f"--{step}", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(words)
 
 
@@ -191,9 +276,11 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measure what the command line asks for."""
     words = sys.argv[1:] if words is None else words
     arguments = parse_arguments(words)
-    if arguments.read is not None:
-        print(json.dumps(read_all(arguments.read)))
-        return
+    for step, work in STEPS.items():
+        root = getattr(arguments, step)
+        if root is not None:
+            print(json.dumps(work(root)))
+            return
     text = json.dumps(measure(arguments, words), indent=1)
     print(text)
     if arguments.out is not None:

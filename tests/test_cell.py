@@ -101,6 +101,13 @@ def test_scores_of_values_by_hand():
     assert "crps_truth" not in scores
 
 
+def test_errors_within_five_units_are_counted_from_the_median():
+    prediction = Prediction(np.array([[0.0, 1.0, 50.0], [0.0, 1.0, 50.0]]))  # median 1, mean 17
+    scores = score(a_dataset(metrics=("cs",)), prediction, pd.DataFrame(), np.array([2.0, 17.0]), a_cell())
+    assert scores["cs"] == 0.5
+    assert scores["mae"] == 8.5
+
+
 def test_scores_of_grades_by_hand():
     y = np.array([0.0, 2.0, 1.0])
     shares = Prediction([[0.0, 0.0, 0.0, 2.0], [0.0, 0.0, 2.0, 2.0], [0.0, 1.0, 1.0, 2.0]])

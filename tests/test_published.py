@@ -4,6 +4,7 @@ import importlib
 import math
 import pkgutil
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from diffor.datasets.image_sets import AESTHETICS, AGE
 from diffor.datasets.table_sets import LIFETIME, WATCH_TIME
 from diffor.methods import METHODS
 from diffor.metrics import METRICS
-from diffor.published import SOURCE_TREE_FILE, Published, PublishedError, read_published
+from diffor.published import PUBLISHED_FILE, PublishedError, read_published
 
 DATASETS = {dataset.name: dataset for dataset in (*AGE, *AESTHETICS, *WATCH_TIME, *LIFETIME)}
 # Counted by hand in the paper: methods and columns of each table.
@@ -214,9 +215,11 @@ def test_what_the_paper_does_not_print_is_empty(paper, dataset, metric):
     assert paper.figures(dataset, metric) == []
 
 
-def test_without_the_source_tree_there_are_no_figures(monkeypatch, tmp_path):
-    monkeypatch.setattr(published, "SOURCE_TREE_FILE", tmp_path / "published.toml")
-    assert read_published() == Published()
+def test_the_file_belongs_to_the_package_and_is_in_one_place():
+    assert PUBLISHED_FILE.parent == Path(published.__file__).parent  # so that it is installed with the modules
+    linked = Path(__file__).resolve().parents[1] / "benchmarks" / "published.toml"
+    assert linked.is_symlink()
+    assert linked.resolve() == PUBLISHED_FILE.resolve()
 
 
 # Other files.
@@ -311,9 +314,9 @@ def test_a_row_must_be_a_table(tmp_path):
 
 
 def test_a_path_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(PublishedError, match=r"readable file, however: .*none.toml: No such file or directory; check"):
+    with pytest.raises(PublishedError, match=r"must be readable, however: .*none.toml: No such file or directory"):
         read_published(tmp_path / "none.toml")
 
 
 def test_a_path_may_be_text():
-    assert read_published(str(SOURCE_TREE_FILE)) == read_published()
+    assert read_published(str(PUBLISHED_FILE)) == read_published()

@@ -164,7 +164,7 @@ def test_python_3_10_is_told_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "run.toml").write_text('datasets = ["diabetes"]')
     monkeypatch.setattr(sys, "version_info", (3, 10))
     monkeypatch.setitem(sys.modules, "tomli", None)
-    with pytest.raises(RunFileError, match="pip install tomli"):
+    with pytest.raises(RunFileError, match=r'needs tomli on Python 3.10: pip install "diffor\[bench\]"'):
         read_run_file(tmp_path / "run.toml")
 
 

@@ -35,7 +35,8 @@ from diffor.run_file import Plan, suite_of
 Line = dict[str, Any]
 Report = Callable[[Line], object]
 
-KEY = ("dataset", "method", "seed", "settings", "n_samples", "valid_share", "max_train_rows", "max_test_rows")
+KEY = ("dataset", "method", "seed", "settings", "n_samples", "valid_share", "max_train_rows", "max_test_rows",
+       "images")  # fmt: skip
 """What must agree for a line to stand for a cell, beside what was searched for."""
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "LOKY_MAX_CPU_COUNT",
               "POLARS_MAX_THREADS", "VECLIB_MAXIMUM_THREADS")  # fmt: skip
@@ -101,6 +102,7 @@ def line_key(line: Mapping[str, Any]) -> str:
 def cell_facts(cell: Cell) -> Line:
     """The part of a line that names its cell."""
     facts = {name: value for name, value in asdict(cell).items() if name not in ("trials", "search")}
+    facts["images"] = None if cell.images is None else cell.images.facts()
     declared = None if cell.trials is None else {"trials": cell.trials, "search": dict(cell.search)}
     return {**facts, "declared_tuning": declared}
 

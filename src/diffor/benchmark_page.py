@@ -29,6 +29,7 @@ from diffor.leaderboard import (
     predict_seconds,
     seconds_by_method,
 )
+from diffor.paper_tables import paper_sections, paper_tables
 from diffor.report import Figure, Heading, Paragraph, Section, Table
 
 TASK_NAMES = {"value": "Values", "grades": "Grades"}
@@ -49,7 +50,7 @@ def benchmark_sections(cells: Cells, n_damaged: int = 0, methods: Sequence[str] 
         known = [comparison for comparison in compared if comparison is not None]
         if known:
             sections += _task_sections(own, task, known)
-    return [*sections, *_what_went_wrong(cells)]
+    return [*sections, *paper_sections(paper_tables(cells, methods)), *_what_went_wrong(cells)]
 
 
 # What ran.

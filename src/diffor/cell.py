@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from diffor import metrics
 from diffor.datasets import DATASETS, Dataset, Samples
 from diffor.grades import Spread, decide_grades, grade_shares
+from diffor.image_features import ImageFeatures, with_features
 from diffor.peers import Fitted, Peer, Problem, find_peer
 from diffor.prediction import Prediction
 
@@ -31,7 +32,10 @@ Rows = NDArray[np.int64]
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Nominal coverages at which calibration is measured."""
 N_PIT_BINS = 20
+"""Equal parts of a distribution in which a line counts the truths."""
 COVERAGE = 0.9
+OF_ERRORS = ("cs",)
+"""Further metrics that look at absolute errors, as MAE does."""
 
 # Streams of random numbers: what is drawn for one purpose says nothing about what is drawn for another.
 _LIMIT, _VALID, _TEST, _TUNING, _PIT = range(20261101, 20261106)
@@ -54,6 +58,8 @@ class Cell:
     trials: int | None = None
     """Number of settings that are tried on the validation rows; None where nothing is tuned."""
     search: Mapping[str, list[Any]] = field(default_factory=dict)
+    images: ImageFeatures | None = None
+    """How pictures become features; None where the inputs are no pictures."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ def run_cell(cell: Cell, root: str | None = None) -> dict[str, Any]:
     """Fit, predict and score; the answer is the part of a result line that the cell itself can know."""
     dataset, peer = DATASETS[cell.dataset], find_peer(cell.peer)
     samples = dataset.read(root)
+    if cell.images is not None:
+        samples = with_features(samples, dataset, cell.images, root)
     parts = choose_rows(dataset, samples, cell, root)
     problem = make_problem(dataset, samples, parts, cell)
     clock = Clock()
@@ -300,7 +308,8 @@ def score(dataset: Dataset, prediction: Prediction, x: pd.DataFrame, y: Array, c
     }
     for name in dataset.metrics:
         if name not in scores and name in metrics.METRICS and metrics.METRICS[name].kind == "point":
-            scores[name] = metrics.METRICS[name].function(y, prediction.mean)
+            point = prediction.median if name in OF_ERRORS else prediction.mean
+            scores[name] = metrics.METRICS[name].function(y, point)
     if prediction.point is not None:  # as the method's authors decide, where they have a way of their own
         scores["mae_native"] = metrics.mae(y, prediction.point)
     if dataset.n_grades is not None:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-N_PLACES = 20
-"""Equal parts of a distribution in which a line counts the truths."""
+from diffor.cell import N_PIT_BINS
+
 Array = NDArray[np.float64]
 Line = dict[str, Any]
 Cells = dict[tuple[str, str, int], Line]
@@ -355,7 +355,7 @@ def middle_share(line: Line) -> float:
     belongs to the middle.
     """
     shares = line["calibration"].get("pit", [])
-    if len(shares) != N_PLACES:
+    if len(shares) != N_PIT_BINS:
         return float(line["metrics"]["coverage_90"])
     return float(sum(shares[1:-1]))
 

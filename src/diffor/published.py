@@ -1,25 +1,23 @@
 """Figures that the paper prints, method by method, with what to keep in mind about them.
 
-They stand in ``benchmarks/published.toml``, whose head explains its keys. The file belongs to the benchmarks and is not
-installed with the package, so that without the source tree there are no figures, and reports leave them out.
+They stand in ``published.toml`` beside this module, whose head explains its keys, and are installed with the package.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-SOURCE_TREE_FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "published.toml"
-"""Where the figures stand when the package runs from its source tree."""
+from diffor.toml_files import read_toml
+
+PUBLISHED_FILE = Path(__file__).with_name("published.toml")
 DIRECTIONS = ("lower", "higher")
 KINDS = ("method", "architecture", "variant")
-PERCENT = "percent"
-"""Unit of shares that the paper prints times 100."""
+FACTORS = {"percent": Decimal("0.01"), "points of 10": Decimal(10)}
+"""What a printed value is multiplied by where our metric counts otherwise: shares from 0 to 1, points of 100."""
 
 
 class PublishedError(ValueError):
@@ -45,12 +43,20 @@ class Column:
         return f"{self.dataset} {self.metric}"
 
     def in_our_units(self, value: Decimal) -> float:
-        """A printed value as our metric counts it: shares lie between 0 and 1.
+        """A printed value as our metric counts it: shares lie between 0 and 1, SPAQ's points between 0 and 100.
 
         >>> Column("utkface", "cs", "higher", "percent").in_our_units(Decimal("63.67"))
         0.6367
         """
-        return float(value / 100 if self.unit == PERCENT else value)
+        return float(value * FACTORS.get(self.unit, 1))
+
+    def in_paper_units(self, value: float) -> float:
+        """A value of our metric as the paper would print it.
+
+        >>> Column("spaq", "mae", "lower", "points of 10").in_paper_units(7.68)
+        0.768
+        """
+        return value / float(FACTORS.get(self.unit, 1))
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Published:
-    """All tables with their caveats; empty where the file is not there."""
+    """All tables with their caveats."""
 
     tables: tuple[Table, ...] = ()
     caveats: tuple[Caveat, ...] = ()
@@ -157,6 +163,11 @@ class Published:
                     found.setdefault(row.method, self._figure(table, row, place))
         return list(found.values())
 
+    def columns(self, dataset: str) -> tuple[Column, ...]:
+        """What the paper measures on a data set, each metric once; empty for data sets of others."""
+        found = (column for table in self.tables for column in table.columns if column.dataset == dataset)
+        return tuple({column.metric: column for column in found}.values())
+
     def _figure(self, table: Table, row: Row, place: int) -> Figure:
         column, value = table.columns[place], row.values[place]
         return Figure(
@@ -176,33 +187,11 @@ class Published:
 
 
 def read_published(path: str | Path | None = None) -> Published:
-    """The figures of a file; without a path, those of the source tree, or none where there is no source tree."""
-    if path is None and not SOURCE_TREE_FILE.is_file():
-        return Published()
-    path = SOURCE_TREE_FILE if path is None else Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise PublishedError(
-            f"published figures must be in a readable file, however: {path}: {reason}; check the path"
-        ) from error
-    toml = _toml_reader()
-    try:
-        # Decimals keep the digits of the paper: 4.40 is not 4.4.
-        content = toml.loads(text, parse_float=Decimal)
-    except toml.TOMLDecodeError as error:
-        raise PublishedError(f"published figures must be TOML, however: {path}: {error}; correct this line") from error
+    """The figures of a file; without a path, those that come with the package."""
+    path = PUBLISHED_FILE if path is None else Path(path)
+    # Decimals keep the digits of the paper: 4.40 is not 4.4.
+    content = read_toml(path, "the list of published figures", PublishedError, Decimal)
     return published_from(content, str(path))
-
-
-def _toml_reader() -> Any:
-    if sys.version_info >= (3, 11):
-        return importlib.import_module("tomllib")
-    try:
-        return importlib.import_module("tomli")
-    except ImportError as error:
-        raise PublishedError('published figures need tomli on Python 3.10: pip install "diffor[bench]"') from error
 
 
 def published_from(content: Mapping[str, Any], where: str = "the file of published figures") -> Published:

@@ -12,6 +12,13 @@
     max_test_rows = 2000
     timeout_seconds = 3600
 
+    [images]                            # how image data sets become tables; all methods read the same features
+    encoder = "efficientnet-lite0"      # or "small", "resnet50", "timm:NAME"; "none": methods read the pictures
+    side = 160
+    pooling = "mean+max"
+    weights = "resnet50.pth"            # where no package carries them
+    columns = false                     # columns beside the pictures are left out
+
     [datasets.diamonds-price]           # limits of single data sets; names of others may stand in datasets.names
     max_train_rows = 10000
 
@@ -37,8 +44,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -46,8 +51,10 @@ from typing import Any
 
 from diffor import datasets
 from diffor.cell import Cell
+from diffor.image_features import image_features
 from diffor.peers import METHOD, PEERS, find_peer
 from diffor.suggestion import did_you_mean
+from diffor.toml_files import read_toml
 
 ALL = "all"
 EVERY_METHOD = f"{METHOD}*"
@@ -88,6 +95,8 @@ class Plan:
     trials: int | None = None
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Row limits of single data sets, which go before those of the run."""
+    images: Mapping[str, Any] = field(default_factory=dict)
+    """What is said about the features of pictures; what is not said is chosen."""
 
     def dataset_names(self) -> list[str]:
         """All data sets, each once: those of the suites, then those named."""
@@ -106,6 +115,7 @@ class Plan:
 
     def _cell(self, dataset: str, method: Method, seed: int) -> Cell:
         own = self.limits.get(dataset, {})
+        has_images = datasets.DATASETS[dataset].image_column is not None
         tuned = bool(method.search) and self.trials is not None
         return Cell(
             dataset=dataset,
@@ -119,6 +129,7 @@ class Plan:
             max_test_rows=own.get("max_test_rows", self.max_test_rows),
             trials=self.trials if tuned else None,
             search=dict(method.search) if tuned else {},
+            images=image_features(self.images) if has_images else None,
         )
 
 
@@ -140,28 +151,7 @@ def suite_of(dataset: str, preferred: Iterable[str] = ()) -> str | None:
 
 def read_run_file(path: Path) -> Plan:
     """The plan that a file describes, checked; a relative root or out is relative to where the command runs."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise RunFileError(f"a run file must be readable, however: {path}: {reason}; check the path") from error
-    toml: Any = _toml_reader()
-    try:
-        content = toml.loads(text)
-    except toml.TOMLDecodeError as error:
-        raise RunFileError(f"a run file must be TOML, however: {path}: {error}") from error
-    return plan_from(content, str(path))
-
-
-def _toml_reader() -> Any:
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib
-    try:
-        return importlib.import_module("tomli")
-    except ImportError as error:
-        raise RunFileError("run files need tomli on Python 3.10: pip install tomli") from error
+    return plan_from(read_toml(path, "a run file", RunFileError), str(path))
 
 
 def plan_from(content: Mapping[str, Any], where: str = "the run file") -> Plan:
@@ -264,6 +254,7 @@ def checked(plan: Plan) -> Plan:
     for name in ("root", "out"):
         if not isinstance(getattr(plan, name), (str, type(None))):
             raise RunFileError(f"{name} must be a path in quotes, however: {name}={getattr(plan, name)!r}")
+    _check_images(plan.images)
     if not (_is_number(plan.valid_share) and 0 < plan.valid_share < 1):
         raise RunFileError(f"valid_share must lie between 0 and 1, as 0.1 does, however: {plan.valid_share!r}")
     if plan.timeout_seconds is not None and not (_is_number(plan.timeout_seconds) and plan.timeout_seconds > 0):
@@ -281,6 +272,15 @@ def with_methods(plan: Plan, names: Sequence[str]) -> Plan:
 def _check_method(method: Method) -> None:
     try:
         find_peer(method.peer)
+    except ValueError as error:
+        raise RunFileError(str(error)) from error
+
+
+def _check_images(images: Any) -> None:
+    if not images:
+        return
+    try:
+        image_features(_as_table(images, "images", "a run"), "[images]")
     except ValueError as error:
         raise RunFileError(str(error)) from error
 

@@ -17,6 +17,7 @@ from diffor.commands.usage import UsageError
 if TYPE_CHECKING:
     from diffor.benchmark import Line
     from diffor.cell import Cell
+    from diffor.image_features import ImageFeatures
     from diffor.run_file import Plan
 
 
@@ -37,6 +38,9 @@ def add(commands: Any) -> None:
     command.add_argument("--methods", type=_as_list, metavar="A,B", help="methods by name, all, or module:PEER")
     command.add_argument("--seeds", type=_as_seeds, metavar="N or A,B", help="number of seeds, or a list of them")
     command.add_argument("--root", metavar="DIR", help="folder of the data sets that are read from files")
+    command.add_argument(
+        "--image-encoder", metavar="NAME", help="encoder whose features methods read on image data sets"
+    )
     command.add_argument("--out", metavar="FILE", help="file that lines are appended to; cells it holds are skipped")
     command.add_argument("--jobs", type=as_count, default=1, metavar="N", help="cells at a time (default: %(default)s)")
     command.add_argument("--n-samples", type=as_count, metavar="N", help="samples per row of each prediction")
@@ -67,6 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
         print("\n".join(_name(cell) for cell in left))
         return
     print(f"{len(cells)} cells: {len(cells) - len(left)} are in {out} already, {len(left)} to do", flush=True)
+    _compute_features(left, plan.root)
     n_failed = _run_cells(plan, left, arguments.jobs, out)
     print(f"{len(left)} cells finished, {n_failed} of them failed; lines are in {out}")
 
@@ -83,6 +88,8 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         plan = with_methods(plan, arguments.methods)
     if arguments.suite is not None or arguments.datasets is not None:
         plan = replace(plan, suites=tuple(arguments.suite or ()), datasets=tuple(arguments.datasets or ()))
+    if arguments.image_encoder is not None:
+        plan = replace(plan, images={**plan.images, "encoder": arguments.image_encoder})
     given = {
         "seeds": None if arguments.seeds is None else as_seeds(arguments.seeds),
         "root": arguments.root,
@@ -103,6 +110,28 @@ def _output(plan: Plan) -> Path:
     if out.is_dir():
         raise UsageError(f"--out must be a file, however: {out} is a folder; name a file in it")
     return out
+
+
+def _compute_features(cells: list[Cell], root: str | None) -> None:
+    """Compute what pictures say before the first cell starts: it takes long, and no cell's time should pay for it."""
+    from diffor.image_features import UNTRAINED
+
+    wanted = {cell.dataset: cell.images for cell in cells if cell.images is not None}
+    if any(images.encoder == UNTRAINED and images.weights is None for images in wanted.values()):
+        print(f"features of pictures are those of the encoder {UNTRAINED!r} with random weights, which are weak; "
+              "--image-encoder names another", file=sys.stderr)  # fmt: skip
+    for name, images in wanted.items():
+        _compute_features_of(name, images, root)
+
+
+def _compute_features_of(name: str, images: ImageFeatures, root: str | None) -> None:
+    from diffor.datasets import DATASETS
+    from diffor.image_features import with_features
+
+    try:
+        with_features(DATASETS[name].read(root), DATASETS[name], images, root)
+    except Exception as error:  # its cells will fail with the same words, and the others go on
+        print(f"{name} has no features: {error}", file=sys.stderr)
 
 
 def _run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path) -> int:

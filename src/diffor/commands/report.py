@@ -51,8 +51,12 @@ def run(arguments: argparse.Namespace) -> None:
         _write(arguments, cells, n_damaged, methods)
     if arguments.json:
         from diffor.leaderboard import leaderboard_numbers
+        from diffor.paper_tables import paper_numbers, paper_tables
 
-        print(json.dumps(leaderboard_numbers(cells, methods), allow_nan=False))
+        numbers, tables = leaderboard_numbers(cells, methods), paper_tables(cells, methods)
+        if tables:
+            numbers["beside_the_paper"] = paper_numbers(tables)
+        print(json.dumps(numbers, allow_nan=False))
 
 
 def _read(paths: list[Path]) -> tuple[Cells, int]:

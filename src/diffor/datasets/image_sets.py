@@ -16,6 +16,7 @@ from diffor.datasets.splits import split_files
 
 AGE_METRICS = ("mae", "cs", "rmse", "srcc", "crps", "coverage")
 SCORE_METRICS = ("mae", "xauc", "lcc", "srcc", "crps", "coverage")
+IMAGE_COLUMN = "path"
 
 AGE = (
     Dataset(
@@ -23,6 +24,7 @@ AGE = (
         description="age of 23,708 aligned faces, 1 to 116 years",
         source="susanqq.github.io/UTKFace",
         metrics=AGE_METRICS,
+        image_column=IMAGE_COLUMN,
         read=age.read_utkface,
         # NOTE[DIFF]: the paper cites the five splits of an age benchmark, which were made of photos in the wild and are
         # not shipped with them. Chance divides the chips here, as no identities are known;
@@ -35,6 +37,7 @@ AGE = (
         description="age of 82 people on 1,002 photos, 0 to 69 years; each person is left out once",
         source="yanweifu.github.io/FG_NET_data",
         metrics=AGE_METRICS,
+        image_column=IMAGE_COLUMN,
         read=age.read_fgnet,
         split=partial(split_files, survey=age.survey_fgnet, protocol="one-out"),
         bounds=(0.0, 69.0),
@@ -44,6 +47,7 @@ AGE = (
         description="age of 13,600 people on 55,134 photos, 16 to 77 years; people are in one part only",
         source="University of North Carolina Wilmington, MORPH Album 2, non-commercial release",
         metrics=AGE_METRICS,
+        image_column=IMAGE_COLUMN,
         read=age.read_morph,
         # NOTE[DIFF]: the benchmark's folders were drawn without a seed; people are divided by chance instead.
         split=partial(split_files, survey=age.survey_morph, protocol="random"),
@@ -54,6 +58,7 @@ AGE = (
         description="age of 2,000 celebrities on 163,446 photos, 14 to 62 years; split by rank",
         source="bcsiriuschen.github.io/CARC",
         metrics=AGE_METRICS,
+        image_column=IMAGE_COLUMN,
         read=age.read_cacd,
         split=partial(split_files, survey=age.survey_cacd, protocol="rank"),
         bounds=(14.0, 62.0),
@@ -67,6 +72,7 @@ AESTHETICS = (
         description="mean vote from 1 to 10 on 255,530 photos of challenges",
         source="github.com/imfing/ava_downloader",
         metrics=SCORE_METRICS,
+        image_column=IMAGE_COLUMN,
         read=aesthetics.read_ava,
         split=partial(split_files, survey=aesthetics.survey_ava, protocol="random"),
         bounds=(1.0, 10.0),
@@ -76,6 +82,7 @@ AESTHETICS = (
         description="mean vote from 1 to 10 on 66,327 photos of 47 themes",
         source="github.com/woshidandan/TANet-image-aesthetics-and-quality-assessment",
         metrics=SCORE_METRICS,
+        image_column=IMAGE_COLUMN,
         read=aesthetics.read_tad66k,
         split=partial(split_files, survey=aesthetics.survey_tad66k, protocol="random"),
         bounds=(1.0, 10.0),
@@ -85,6 +92,7 @@ AESTHETICS = (
         description="mean opinion of 17,351 photos, 0 to 10",
         source="github.com/woshidandan/Image-Color-Aesthetics-and-Quality-Assessment",
         metrics=SCORE_METRICS,
+        image_column=IMAGE_COLUMN,
         read=aesthetics.read_icaa17k,
         split=partial(split_files, survey=aesthetics.survey_icaa17k, protocol="random"),
         bounds=(0.0, 10.0),
@@ -94,6 +102,7 @@ AESTHETICS = (
         description="colourfulness of 11,125 photos by smartphones, 0 to 100",
         source="github.com/h4nwei/SPAQ",
         metrics=SCORE_METRICS,
+        image_column=IMAGE_COLUMN,
         read=aesthetics.read_spaq,
         split=partial(split_files, survey=aesthetics.survey_spaq, protocol="random"),
         bounds=(0.0, 100.0),

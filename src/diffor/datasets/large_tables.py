@@ -15,13 +15,12 @@ from tqdm import tqdm
 
 from diffor.datasets.arrow_cache import CachedTable, cached_table
 from diffor.datasets.data_files import CURE
-from diffor.datasets.reading import CheckReport, data_root, find_below, need_below, refuse_stand_in
+from diffor.datasets.reading import CheckReport, cache_folder, data_root, find_below, need_below, refuse_stand_in
 from diffor.datasets.samples import Rows
 from diffor.datasets.splits import Split, random_parts
 from diffor.datasets.text_blocks import BLOCK_BYTES, TextFormat, open_text
 from diffor.files import DataError
 
-CACHE_FOLDER = ".diffor-cache"
 SHARES = (0.7, 0.1, 0.2)
 """Training, validation and test shares of the paper's tables."""
 
@@ -41,7 +40,8 @@ class LargeTable:
     on_bad_row: str = "raise"
     """``raise``: a row that cannot be read is an error. ``drop``: it is left out and counted."""
     cache: str | Path | None = None
-    """Folder of the Parquet cache; None for ``.diffor-cache`` below the root."""
+    """Folder of the Parquet cache; None for the folder that the environment variable ``DIFFOR_CACHE`` names, or
+    ``.diffor-cache`` below the root."""
 
     def open(self, source: Path, form: TextFormat, root: Path) -> CachedTable:
         """The table of a text file, by way of the cache."""
@@ -49,7 +49,7 @@ class LargeTable:
 
     def cache_folder(self, root: Path) -> Path:
         """Where the Parquet cache is."""
-        return root / CACHE_FOLDER if self.cache is None else Path(self.cache).absolute()
+        return cache_folder(root, self.cache)
 
     def random_rows(self, users: NDArray[np.int64], index: int) -> Split:
         """The random split, drawn by the index. **Shape:** users of the rows ``(n,)``."""

@@ -11,6 +11,9 @@ from diffor.datasets.samples import Samples
 
 ENVIRONMENT_VARIABLE = "DIFFOR_DATA"
 """Names the folder of the data sets where no root is passed."""
+CACHE_VARIABLE = "DIFFOR_CACHE"
+"""Names the folder of what is kept between runs, where it is not to lie below the root."""
+CACHE_FOLDER = ".diffor-cache"
 SEARCH_LEVELS = 3
 """How far below the root files are looked for: people unpack archives into folders of their own."""
 
@@ -71,6 +74,12 @@ def data_root(root: str | Path | None, name: str, obtain: str = "") -> Path:
     if not Path(chosen).is_dir():
         raise FileNotFoundError(f"{name} is read from files below a folder, however: {chosen} is none; {cure}")
     return Path(chosen).absolute()
+
+
+def cache_folder(root: Path, chosen: str | Path | None = None) -> Path:
+    """Where what was read or computed is kept: as chosen, as the environment says, or below the root."""
+    named = chosen or os.environ.get(CACHE_VARIABLE)
+    return Path(named).absolute() if named else root / CACHE_FOLDER
 
 
 def folders_below(root: Path, n_levels: int = SEARCH_LEVELS) -> Iterator[Path]:

@@ -41,6 +41,8 @@ class Dataset:
     """Number of ordered grades, whose codes from 0 are the targets; None where the target is a value."""
     bounds: tuple[float, float] | None = None
     """Legal range of the target, where it is known beforehand."""
+    image_column: str | None = None
+    """Column of the inputs that names the files of pictures, where these are the inputs."""
     truth: Callable[[pd.DataFrame, int, int], NDArray[np.float64]] | None = None
     """``truth(x, n_samples, seed) -> (n, n_samples)``: draws from the true conditional distribution, where known."""
 
