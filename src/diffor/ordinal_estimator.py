@@ -297,9 +297,10 @@ class OrdinalEstimator(BaseEstimator):
 
     def _open(self, X: Any) -> PassedRows:
         """The rows of X: a table as it was fitted, or images that are not decoded yet."""
+        names = [column.name for column in self.inputs_.columns]
         if self.images_ is not None:
-            return self.images_.open(X)
-        table = match_columns(as_table(X), [column.name for column in self.inputs_.columns])
+            return self.images_.open(X, names)
+        table = match_columns(as_table(X), names)
         validate_data(self, X=table if _has_names(table) else table.to_numpy(), reset=False, skip_check_array=True)
         return PassedRows(table)
 
@@ -309,11 +310,10 @@ class OrdinalEstimator(BaseEstimator):
             for first in range(0, len(rows), BLOCK_ROWS):
                 yield first, rows.select(slice(first, first + BLOCK_ROWS))
             return
-        names = [column.name for column in self.inputs_.columns]
         for first in range(0, len(rows), IMAGE_BLOCK_ROWS):
             with limit_threads(self.n_jobs):
                 block = self.images_.load(rows, first)
-            yield first, match_rows(block, names)
+            yield first, block
 
     def _predictions(
         self, X: Any, n_samples: int | None = None, side: dict[str, Any] | None = None
@@ -373,7 +373,7 @@ class OrdinalEstimator(BaseEstimator):
             raise ValueError(
                 "conformalize needs at least one row, however: y_cal has 0; pass rows that were kept out of training"
             )
-        n_rows = len(as_table(X_cal) if self.images_ is None else self.images_.open(X_cal))
+        n_rows = len(as_table(X_cal) if self.images_ is None else self._open(X_cal))
         if n_rows != n_targets:
             raise ValueError(
                 f"X_cal and y_cal must be equally long, however: {n_rows} rows and {n_targets} targets; "

@@ -113,12 +113,16 @@ class ImageReader:
             return self._features(rows, verbose)
         return replace(rows, digests=torch.cat([found.images.digests, column_digests(found.table, len(rows))], dim=1))
 
-    def open(self, X: Any) -> PassedRows:
-        """Rows to predict, nothing decoded yet; each needs an answer, so none is skipped."""
+    def open(self, X: Any, names: list[Hashable]) -> PassedRows:
+        """Rows to predict, nothing decoded yet; each needs an answer, so none is skipped.
+
+        ``names`` are the fitted columns, those of a frozen network's features first.
+        """
         # Each image is needed once, so none is kept in memory.
         found = replace(self.inputs, broken="raise", cache_bytes=0).transform(X)
         found.images.decoder.advice = ""
-        return PassedRows(found.table, found.images)
+        beside = names if self.frozen is None else names[self.frozen.out_features :]
+        return match_rows(PassedRows(found.table, found.images), beside)
 
     def load(self, rows: PassedRows, first: int) -> PassedRows:
         """A block of opened rows: their images decoded, or the features of these as columns."""

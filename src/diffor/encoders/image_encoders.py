@@ -15,6 +15,7 @@ from diffor.dropout import ByteDropout
 from diffor.encoders import efficientnet
 from diffor.encoders.convnets import ResNet, SmallConvNet, load_weights
 from diffor.encoders.efficientnet import EfficientNetLite0
+from diffor.encoders.mixed_precision import check_bfloat16
 from diffor.encoders.tabular import GuideEncoder, TabularEncoder
 from diffor.method import Encoder
 
@@ -122,9 +123,14 @@ class ImageEncoder(Encoder):
     def _pool_at_once(self, images: Tensor) -> Tensor:
         layout = torch.channels_last if self.channels_last else torch.contiguous_format
         pixels = torch.addcmul(self.shift, images.float(), self.scale).contiguous(memory_format=layout)
-        with torch.autocast(pixels.device.type, torch.bfloat16, enabled=self.mixed_precision):
-            maps: Tensor = self.backbone(pixels)
-        maps = maps.float()
+        if self.mixed_precision:
+            if pixels.device.type == "cpu":
+                check_bfloat16()
+            with torch.autocast(pixels.device.type, torch.bfloat16):
+                maps: Tensor = self.backbone(pixels)
+            maps = maps.float()
+        else:
+            maps = self.backbone(pixels)
         if maps.ndim == 2 and self.pooling == "mean":
             return maps  # pooled already
         if maps.ndim != 4:
