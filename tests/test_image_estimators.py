@@ -18,13 +18,13 @@ from diffor.encoders.convnets import SmallConvNet
 from diffor.image_decoding import BrokenImageError
 from diffor.passed_inputs import column_digests
 
-N_IMAGES = 80
+N_IMAGES = 70
 TINY = {
     "encoder": "small",
     "encoder_settings": {"n_channels": 4},
     "image_settings": {"side": 16, "crop": 1.0, "n_workers": 0},
-    "max_steps": 40,
-    "evaluate_every": 20,
+    "max_steps": 30,
+    "evaluate_every": 15,
     "random_state": 0,
     "verbose": 0,
 }
@@ -185,11 +185,11 @@ def test_other_methods_read_images_too(faces, tmp_path):
 
 def test_intervals_of_images_can_be_guaranteed(faces):
     _, paths, y = faces
-    model = DiffoRRegressor("fast", bounds=(0, 100), **TINY).fit(paths[:40], y[:40]).conformalize(paths[40:], y[40:])
-    low, high = model.predict_interval(paths[40:], 0.9).T
-    assert ((low <= y[40:]) & (y[40:] <= high)).mean() >= 0.9
+    model = DiffoRRegressor("fast", bounds=(0, 100), **TINY).fit(paths[:30], y[:30]).conformalize(paths[30:], y[30:])
+    low, high = model.predict_interval(paths[30:], 0.9).T
+    assert ((low <= y[30:]) & (y[30:] <= high)).mean() >= 0.9
     with pytest.raises(ValueError, match="X_cal and y_cal must be equally long, however: 40 rows and 3 targets"):
-        model.conformalize(paths[40:], y[:3])
+        model.conformalize(paths[30:], y[:3])
 
 
 # Frozen and fine-tuned.
@@ -279,7 +279,7 @@ def test_a_run_that_was_stopped_goes_on(faces, tmp_path):
 
     def take_some(self, index, step=None):
         calls.append(step)
-        if step == 25:
+        if step == 20:
             raise RuntimeError("the machine stops")
         return take(self, index, step)
 
@@ -387,7 +387,7 @@ def test_broken_files_are_skipped_with_their_targets(damaged, weights, freeze):
     }
     whole = np.setdiff1d(np.arange(N_IMAGES), [1, 4])
     of_rows = np.where(np.isin(np.arange(N_IMAGES), [1, 4]), 50.0, 1.0)
-    with pytest.warns(UserWarning, match=r"2 of 80 images are broken and left out with their rows, such as .*1\.png"):
+    with pytest.warns(UserWarning, match=r"2 of 70 images are broken and left out with their rows, such as .*1\.png"):
         model = OrdinalRegressor("value-squared", bounds=(0, 1e6), **skipping).fit(paths, wild, sample_weight=of_rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
