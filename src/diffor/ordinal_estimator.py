@@ -173,9 +173,11 @@ class OrdinalEstimator(BaseEstimator):
         found = self.images_.find(X, self.verbose)
         check_consistent_length(range(len(found) + len(found.skipped)), y)
         weights, beside = check_weights(sample_weight, len(y)), self._side_columns(side, len(y))
+        if weights is not None:
+            weights = check_weights(weights[found.kept], len(found))
         with limit_threads(self.n_jobs):
             rows = self.images_.read(found, self.verbose)
-        return Given(rows, y, weights, beside).without_skipped(found.kept)
+        return Given(rows, y[found.kept], weights, {name: column[found.kept] for name, column in beside.items()})
 
     def _note_columns(self, rows: PassedRows) -> None:
         """Remember the names and the number of columns, as scikit-learn asks of estimators of tables."""

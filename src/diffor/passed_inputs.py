@@ -22,7 +22,7 @@ from diffor.encoders.image_inputs import ImageInputs, ImageRows
 from diffor.encoders.image_transforms import pixel_digests
 from diffor.encoders.lazy_images import LazyImages
 from diffor.method import Encoder
-from diffor.table import check_weights, match_columns
+from diffor.table import match_columns
 
 IMAGE_BLOCK_ROWS = 128
 """Images that are decoded at a time in prediction; worker processes are one block ahead."""
@@ -73,13 +73,9 @@ class Given:
 
     def select(self, chosen: NDArray[np.int64]) -> Given:
         """Some of the rows with all that belongs to them."""
-        return replace(self.without_skipped(chosen), rows=self.rows.select(chosen))
-
-    def without_skipped(self, kept: NDArray[np.int64]) -> Given:
-        """Targets, weights and side columns of those rows that were kept of X."""
-        side = {name: column[kept] for name, column in self.side.items()}
-        weights = None if self.weights is None else check_weights(self.weights[kept], len(kept))
-        return Given(self.rows, self.y[kept], weights, side)
+        weights = None if self.weights is None else self.weights[chosen]
+        side = {name: column[chosen] for name, column in self.side.items()}
+        return Given(self.rows.select(chosen), self.y[chosen], weights, side)
 
 
 def match_rows(rows: PassedRows, names: list[Hashable]) -> PassedRows:
