@@ -1,10 +1,11 @@
 """Images per second of decoding, embedding and training, beside the encoder alone on a tensor in memory.
 
 The ideal is a machine that spends its time in the network only: the encoder's forward pass over pixels that are in
-memory already, and its training step on them. Each stage is measured in turn, several times; ratios are taken within a
-turn, where the load of the machine is most alike, and their median is given with the quartiles. Other work on the
-machine lengthens the seconds of the clock, but hardly those of this process on a processor, so both are given; the
-latter leave out what worker processes do meanwhile.
+memory already, and its training step on them. The training step is also measured with colours first in memory, with
+bfloat16 (where a trial shows that the processor has it) and with its batch computed in pieces. Each stage is measured
+in turn, several times; ratios are taken within a turn, where the load of the machine is most alike, and their median is
+given with the quartiles. Other work on the machine lengthens the seconds of the clock, but hardly those of this process
+on a processor, so both are given; the latter leave out what worker processes do meanwhile.
 
     python benchmarks/images.py IMAGES                                                 200 images, the small network
     python benchmarks/images.py IMAGES --encoder resnet18 --side 224 --out images.json
@@ -28,13 +29,14 @@ import torch
 from diffor import circumstances
 from diffor.diffusion import IncrementDiffusion
 from diffor.embedding import embed_images
-from diffor.encoders.image_encoders import make_image_encoder
+from diffor.encoders.image_encoders import ImageEncoder, make_image_encoder
 from diffor.encoders.image_inputs import ImageInputs, find_images
 from diffor.encoders.lazy_images import LazyImages, worker_pool
-from diffor.method import Encoder, OrdinalModel
+from diffor.encoders.mixed_precision import bfloat16_fault
+from diffor.method import OrdinalModel
 from diffor.optimizer import FlatAdam
 
-N_IMAGES, N_TURNS, BATCH, AHEAD = 200, 5, 32, 2
+N_IMAGES, N_TURNS, BATCH, AHEAD, N_PIECES = 200, 5, 32, 2, 4
 RATIOS = {
     "decode here / encoder alone": ("decode here", "encoder alone"),
     "decode in workers / encoder alone": ("decode in workers", "encoder alone"),
@@ -42,13 +44,16 @@ RATIOS = {
     "embed with workers / encoder alone": ("embed with workers", "encoder alone"),
     "train, first epoch / training step alone": ("train, first epoch", "training step alone"),
     "train, later epoch / training step alone": ("train, later epoch", "training step alone"),
+    "colours first / last, training step": ("training step, colours first", "training step alone"),
+    "bfloat16 / single precision, training step": ("training step, bfloat16", "training step alone"),
+    "in pieces / at once, training step": ("training step, in pieces", "training step alone"),
 }
 
 
 class Bench:
     """The stages, each a function that goes once over all images."""
 
-    def __init__(self, paths: list[str], encoder: Encoder, side: int, n_workers: int) -> None:
+    def __init__(self, paths: list[str], encoder: ImageEncoder, side: int, n_workers: int) -> None:
         self.paths, self.encoder, self.side, self.n_workers = paths, encoder, side, n_workers
         self.pixels = self.images(0)[:].contiguous(memory_format=torch.channels_last)
         self.model = OrdinalModel(encoder, IncrementDiffusion(encoder.out_features))
@@ -74,7 +79,21 @@ class Bench:
             "training step alone": lambda: self.train(None),
             "train, first epoch": lambda: self.train(self.images(self.n_workers)),
             "train, later epoch": lambda: self.train(self.loaded),
+            "training step, colours first": lambda: self.train_with("channels_last", False),
+            "training step, in pieces": lambda: self.train(None, N_PIECES),
+            **(
+                {}
+                if bfloat16_fault()
+                else {"training step, bfloat16": lambda: self.train_with("mixed_precision", True)}
+            ),
         }
+
+    def train_with(self, option: str, value: bool) -> None:
+        """One epoch on pixels in memory, with an option of the encoder set."""
+        before = getattr(self.encoder, option)
+        setattr(self.encoder, option, value)
+        self.train(None)
+        setattr(self.encoder, option, before)
 
     def decode(self, n_workers: int) -> None:
         """Decode all images and keep none."""
@@ -97,7 +116,7 @@ class Bench:
             out = Path(folder) / "features.parquet"
             embed_images(self.paths, self.encoder, out, inputs=inputs, batch_rows=BATCH, verbose=0)
 
-    def train(self, images: LazyImages | None) -> None:
+    def train(self, images: LazyImages | None, n_pieces: int = 1) -> None:
         """One epoch on files, in an order that chance gave, or on pixels in memory as they are."""
         self.model.train()
         order = torch.randperm(len(self.paths), generator=torch.Generator().manual_seed(0))
@@ -109,8 +128,9 @@ class Bench:
                 for expected in batches[step : step + AHEAD + 1]:
                     images.expect(expected)
                 pixels = images.training_rows(rows, self.keys[rows], step)
-            loss = torch.stack(list(self.model((pixels,), self.y[rows]).values())).sum()
-            loss.backward()
+            for part, y in zip(pixels.tensor_split(n_pieces), self.y[rows].tensor_split(n_pieces), strict=True):
+                loss = torch.stack(list(self.model((part,), y).values())).sum()
+                (loss * (len(y) / len(rows))).backward()
             self.optimizer.step(1e-3)
 
 
@@ -138,7 +158,8 @@ def summarise(values: Sequence[float]) -> dict[str, float]:
 def figures(turns: Sequence[dict[str, float]]) -> dict[str, Any]:
     """Rates and ratios over the turns, by one of the two times."""
     rates = {name: summarise([turn[name] for turn in turns]) for name in turns[0]}
-    ratios = {name: summarise([turn[top] / turn[below] for turn in turns]) for name, (top, below) in RATIOS.items()}
+    measured = {name: pair for name, pair in RATIOS.items() if all(stage in rates for stage in pair)}
+    ratios = {name: summarise([turn[top] / turn[below] for turn in turns]) for name, (top, below) in measured.items()}
     return {"images_per_second": rates, "ratios": ratios}
 
 
@@ -150,6 +171,7 @@ def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, An
     chosen = np.unique(np.linspace(0, len(names) - 1, min(arguments.n_images, len(names))).astype(int))
     paths = [str(arguments.images / names[place]) for place in chosen]
     encoder = make_image_encoder(arguments.encoder, weights=arguments.weights)
+    assert isinstance(encoder, ImageEncoder)
     bench = Bench(paths, encoder, arguments.side, arguments.workers)
     stages = bench.stages()
     measure_turn(stages, len(paths))  # processes start, memory is fetched, kernels are chosen

@@ -397,7 +397,6 @@ def test_calibration_in_blocks_is_that_of_the_whole(fresh, monkeypatch):
     table, y = make_table(60, seed=2)
     whole = fresh.conformalize(table, y).conformal_.scores
     monkeypatch.setattr("diffor.ordinal_estimator.BLOCK_ROWS", 16)
-    monkeypatch.setattr("diffor.value_estimator.BLOCK_ROWS", 16)
     assert np.array_equal(fresh.conformalize(table, y).conformal_.scores, whole)
 
 

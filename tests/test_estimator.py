@@ -303,7 +303,10 @@ def test_very_few_rows_can_be_fitted():
             r"bounds must be two finite numbers \(low, high\) with low < high, however: bounds=\(5, 1\)",
         ),
         ({"transform": "sqrt"}, "transform must be one of auto, uniform, quantile, log, however: transform='sqrt'"),
-        ({"encoder": "convnet"}, "encoder must be one of auto, plain, periodic, piecewise, however: encoder='convnet'"),
+        (
+            {"encoder": "convnet"},
+            "encoder must be one of auto, plain, periodic, piecewise, or, for images, .*, however: encoder='convnet'",
+        ),
         ({"process": "magic"}, "process must be one of diffusion, flow_matching"),
         ({"denoiser": "cnn"}, "denoiser must be one of mlp, transformer"),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\)"),

@@ -14,6 +14,7 @@ from diffor import DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 from diffor.baselines.lifetime_mixtures import OptimalDistribution
 from diffor.ensemble import ValidationScore
 from diffor.methods import METHODS
+from diffor.passed_inputs import Given, PassedRows
 from diffor.value_estimator import ZERO_BASED
 
 QUICK = {"preset": "fast", "encoder": "plain", "guide": False, "n_members": 1, "random_state": 0, "verbose": 0}
@@ -296,7 +297,7 @@ def test_values_are_answered_as_the_authors_do():
 def test_members_are_asked_for_their_native_values_together():
     X, y, _ = make_views()
     model = OrdinalRegressor("value-squared", **{**SHORT, "n_members": 2}).fit(X, y)
-    inputs, keys = model._inputs(pd.DataFrame(X))
+    inputs, keys = model._inputs(PassedRows(pd.DataFrame(X)))
     points = [member.predict(inputs, keys, 1).point for member in model.model_.members]
     assert len(points) == 2
     assert (points[0] != points[1]).any()
@@ -311,7 +312,7 @@ def test_grades_are_decided_as_the_authors_do():
     assert (native == model.predict(X, decision="native")).all()
     (member,) = model.model_.members
     with torch.inference_mode():
-        distribution = member.method.distribution(member.features(model._inputs(pd.DataFrame(X))[0]))
+        distribution = member.method.distribution(member.features(model._inputs(PassedRows(pd.DataFrame(X)))[0]))
     assert (native == np.array(GRADES)[distribution.probabilities.argmax(dim=1).numpy()]).all()
     assert (native != model.predict(X, decision="median")).any()
     ranks = OrdinalClassifier("or-cnn", grades=GRADES, decision="median", **{**LONG, "n_samples": 400}).fit(X, y)
@@ -476,7 +477,8 @@ def test_the_model_that_is_left_is_the_one_that_was_best(name):
     arguments = {**LONG, "max_steps": 200, "evaluate_every": 10, "bounds": (-100, 200)}
     model = OrdinalRegressor(name, **arguments).fit(X, y, X_val=X_val, y_val=y_val)
     assert model.history_.best_step < model.history_.steps
-    score = ValidationScore(model._rows(pd.DataFrame(X_val), y_val, None, {}), y_val, model.scale_, 128)
+    given = Given(PassedRows(pd.DataFrame(X_val)), y_val, None, {})
+    score = ValidationScore(model._rows(given), y_val, model.scale_, 128)
     assert score(model.model_) == pytest.approx(model.history_.best_score, rel=1e-6)
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -321,6 +321,15 @@ def _join(folder: Path, n_parts: int, path: Path, facts: dict[bytes, bytes]) -> 
                 writer.write_table(pyarrow.concat_tables(waiting), row_group_size=2 * GROUP_ROWS)
                 waiting = []
     return EmbeddingReport(path, n_rows, _count_features(schema), 0, [BrokenImage(**fault) for fault in skipped])
+
+
+def is_embedding(names: Sequence[str]) -> bool:
+    """Whether columns are those that :func:`embed_images` writes: their paths name rows, and predict nothing.
+
+    >>> is_embedding(["path", "age", "feature_0000"]), is_embedding(["path", "age"])
+    (True, False)
+    """
+    return PATH_COLUMN in names and any(name.startswith(FEATURE) and name[len(FEATURE) :].isdigit() for name in names)
 
 
 def _count_features(schema: Any) -> int:

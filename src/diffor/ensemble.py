@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -10,9 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from diffor.encoders import TabularInputs, make_tabular_encoder
+from diffor.encoders import TabularEncoder, TabularInputs, make_tabular_encoder
+from diffor.encoders.image_choice import reads_images
+from diffor.encoders.image_encoders import ImageTableEncoder
+from diffor.encoders.tabular import GuideEncoder
 from diffor.grades import Spread, grade_shares
-from diffor.method import Method, OrdinalEnsemble, OrdinalModel
+from diffor.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.prediction import Prediction
 from diffor.presets import SMALL_TABLE, Settings, choose_dropout, count_members
@@ -28,6 +33,8 @@ WORTH_COVERAGE = 1.01
 """Intervals that hold their share are worth this much of the best validation score."""
 GUIDED = "+guide"
 """What is added to the kind of a member whose encoder reads the guide's answer."""
+IMAGES = "images"
+"""The kind of a member that reads images and no table."""
 COARSE = "+coarse"
 """What is added to the kind of a member with half as many increments: better where the target is mostly noise."""
 KINDS: dict[str, tuple[str, ...]] = {
@@ -92,24 +99,55 @@ class ValidationScore:
         return self.of(self.predict(model))
 
 
+MakeImages = Callable[..., Encoder]
+"""Makes a network of images: ``make_images(width=..., dropout=...)``."""
+
+
 def make_ensemble(
-    encoders: list[str], inputs: TabularInputs, settings: Settings, seed: int, n_rows: int = 0
+    encoders: list[str],
+    inputs: TabularInputs,
+    settings: Settings,
+    seed: int,
+    n_rows: int = 0,
+    make_images: MakeImages | None = None,
 ) -> OrdinalEnsemble:
-    """Members with these encoders for a table of ``n_rows``, with random weights that the seed determines."""
+    """Members with these encoders for ``n_rows``, with random weights that the seed determines.
+
+    ``make_images`` makes the networks of members that read images; they may have learned before.
+    """
     members = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for kind in encoders:
-            encoder = make_tabular_encoder(
-                kind.partition("+")[0],
-                inputs,
-                settings.encoder_width,
-                settings.encoder_layers,
-                choose_dropout(settings, n_rows),
-                is_guided=GUIDED in kind,
-            )
+            encoder = make_encoder(kind, inputs, settings, n_rows, make_images)
             members.append(OrdinalModel(encoder, make_method(settings, encoder.out_features, COARSE in kind)))
     return OrdinalEnsemble(members)
+
+
+def make_encoder(
+    kind: str, inputs: TabularInputs, settings: Settings, n_rows: int, make_images: MakeImages | None
+) -> Encoder:
+    """The encoder of a member: of the table, of images, or of both."""
+    dropout = choose_dropout(settings, n_rows)
+    if make_images is None:
+        return _make_table_encoder(kind, inputs, settings, dropout)
+    images = make_images(width=settings.encoder_width, dropout=dropout)
+    if kind == IMAGES:
+        return images
+    return ImageTableEncoder(images, _make_table_encoder(kind, inputs, settings, dropout))
+
+
+def _make_table_encoder(
+    kind: str, inputs: TabularInputs, settings: Settings, dropout: float
+) -> TabularEncoder | GuideEncoder:
+    return make_tabular_encoder(
+        kind.partition("+")[0],
+        inputs,
+        settings.encoder_width,
+        settings.encoder_layers,
+        dropout,
+        is_guided=GUIDED in kind,
+    )
 
 
 def make_method(settings: Settings, n_features: int, is_coarse: bool = False) -> Method:
@@ -129,21 +167,14 @@ def fit_ensemble(
     score: ValidationScore | None,
     config: TrainConfig,
     fingerprint: str = "",
+    make_images: MakeImages | None = None,
 ) -> tuple[OrdinalEnsemble, list[str], History]:
     """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
-    has_guide = len(data.inputs) > 2
     has_fineness = settings.method == "diffor" and settings.decoding != "cumulative"
-    spread = float(data.inputs[2][:, 1].mean()) if has_guide else None
-    count = count_members(settings, len(data))
-    if settings.encoder == "auto":
-        encoders = choose_encoders(count, len(data), spread, of_grades=not has_fineness)
-        if has_fineness:
-            encoders = [set_fineness(kind, spread, can_halve=settings.n_increments % 2 == 0) for kind in encoders]
-    else:
-        encoders = [settings.encoder + GUIDED * has_guide] * count
-    ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data)).to(data.y.device)
-    # Rows of weight zero count as if they were not there.
-    counted = data if data.weights is None else data.take(data.weights > 0)
+    encoders = name_encoders(settings, data, has_fineness)
+    ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data), make_images).to(data.y.device)
+    # Rows of weight zero count as if they were not there; images are not looked at.
+    counted = data if data.weights is None else replace(data, images=None).take(data.weights > 0)
     for member in ensemble.members:
         member.method.prepare(counted.y, **counted.side)  # type: ignore[union-attr, operator]
     history = train(ensemble, data, score, config, fingerprint)
@@ -160,6 +191,24 @@ def fit_ensemble(
             ensemble.dispersion.fill_(dispersion)
             fit_atoms(prediction.widen(dispersion, 0.0, 1.0), fine)
     return ensemble, encoders, history
+
+
+def name_encoders(settings: Settings, data: Rows, has_fineness: bool) -> list[str]:
+    """The kind of each member's encoder: as set, or what suits the rows."""
+    has_guide = len(data.inputs) > 2
+    spread = float(data.inputs[2][:, 1].mean()) if has_guide else None
+    count = count_members(settings, len(data))
+    if not data.inputs:
+        return [IMAGES] * count
+    if settings.encoder != "auto":
+        kind = settings.encoder
+        if reads_images(kind):  # then the table's: features of a frozen network are many columns, which need no waves
+            kind = "plain" if data.images is None else "periodic"
+        return [kind + GUIDED * has_guide] * count
+    encoders = choose_encoders(count, len(data), spread, of_grades=not has_fineness)
+    if has_fineness:
+        encoders = [set_fineness(kind, spread, can_halve=settings.n_increments % 2 == 0) for kind in encoders]
+    return encoders
 
 
 def choose_encoders(count: int, n_rows: int, spread: float | None, of_grades: bool) -> list[str]:

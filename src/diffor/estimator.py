@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from diffor.checkpoint import CheckpointError, load_folder
 from diffor.grade_estimator import GradeEstimator
 from diffor.ordinal_estimator import UnlistedArgument
@@ -20,6 +22,14 @@ class DiffoRRegressor(ValueEstimator):
     tails). ``guide`` lets boosted trees advise the networks. ``n_jobs`` is the number of CPU threads: one if None, all
     if -1, which pays for large tables on an idle machine.
 
+    With an ``encoder`` of images (``small``, ``resnet18``, ``resnet34``, ``resnet50``, ``efficientnet-lite0``,
+    ``timm:NAME``, or a network with ``out_features``) X is a list of paths, a folder, a data frame with a column
+    ``path``, whose other columns are features too, an array ``(n, height, width, 3)`` or a list of Pillow's images.
+    ``encoder_weights`` is the file of its first weights, ``freeze_backbone`` keeps these, so that features are computed
+    once, and ``backbone_learning_rate`` is its own rate where it learns; ``accumulate`` computes a batch in so many
+    pieces. ``image_settings`` say how images are read (:class:`~diffor.encoders.ImageInputs`), ``encoder_settings``
+    what surrounds the network (:class:`~diffor.encoders.image_encoders.ImageEncoder`).
+
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 200)[:, None]
     >>> y = 10 * X[:, 0]
@@ -34,7 +44,7 @@ class DiffoRRegressor(ValueEstimator):
         self,
         preset: str = "balanced",
         *,
-        encoder: str = "auto",
+        encoder: str | nn.Module = "auto",
         guide: bool | None = None,
         n_increments: int | None = None,
         process: str | None = None,
@@ -72,6 +82,12 @@ class DiffoRRegressor(ValueEstimator):
         n_members: int | str | None = None,
         calibrate: bool | None = None,
         validation_fraction: float = 0.1,
+        encoder_weights: str | Path | None = None,
+        encoder_settings: dict[str, Any] | None = None,
+        image_settings: dict[str, Any] | None = None,
+        freeze_backbone: bool | None = None,
+        backbone_learning_rate: float | None = None,
+        accumulate: int | None = None,
     ) -> None:
         self._remember(locals())
 
@@ -95,7 +111,7 @@ class DiffoRClassifier(GradeEstimator):
         self,
         preset: str = "balanced",
         *,
-        encoder: str = "auto",
+        encoder: str | nn.Module = "auto",
         guide: bool | None = None,
         n_increments: int | None = None,
         process: str | None = None,
@@ -133,6 +149,12 @@ class DiffoRClassifier(GradeEstimator):
         n_members: int | str | None = None,
         calibrate: bool | None = None,
         validation_fraction: float = 0.1,
+        encoder_weights: str | Path | None = None,
+        encoder_settings: dict[str, Any] | None = None,
+        image_settings: dict[str, Any] | None = None,
+        freeze_backbone: bool | None = None,
+        backbone_learning_rate: float | None = None,
+        accumulate: int | None = None,
     ) -> None:
         self._remember(locals())
 
@@ -162,7 +184,7 @@ class OrdinalRegressor(ValueEstimator):
         preset: str = "balanced",
         bounds: tuple[float, float] | None = None,
         transform: str = "uniform",
-        encoder: str = "auto",
+        encoder: str | nn.Module = "auto",
         guide: bool | None = None,
         n_samples: int | None = None,
         max_steps: int | None = None,
@@ -179,6 +201,12 @@ class OrdinalRegressor(ValueEstimator):
         random_state: Any = None,
         verbose: int = 1,
         validation_fraction: float = 0.1,
+        encoder_weights: str | Path | None = None,
+        encoder_settings: dict[str, Any] | None = None,
+        image_settings: dict[str, Any] | None = None,
+        freeze_backbone: bool | None = None,
+        backbone_learning_rate: float | None = None,
+        accumulate: int | None = None,
     ) -> None:
         self._remember(locals())
 
@@ -205,7 +233,7 @@ class OrdinalClassifier(GradeEstimator):
         preset: str = "balanced",
         grades: Any = None,
         decision: str = "native",
-        encoder: str = "auto",
+        encoder: str | nn.Module = "auto",
         guide: bool | None = None,
         n_samples: int | None = None,
         max_steps: int | None = None,
@@ -222,6 +250,12 @@ class OrdinalClassifier(GradeEstimator):
         random_state: Any = None,
         verbose: int = 1,
         validation_fraction: float = 0.1,
+        encoder_weights: str | Path | None = None,
+        encoder_settings: dict[str, Any] | None = None,
+        image_settings: dict[str, Any] | None = None,
+        freeze_backbone: bool | None = None,
+        backbone_learning_rate: float | None = None,
+        accumulate: int | None = None,
     ) -> None:
         self._remember(locals())
 
@@ -233,10 +267,10 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 }
 
 
-def load(folder: str | Path) -> Estimator:
-    """Read whichever estimator a folder holds."""
+def load(folder: str | Path, encoder: nn.Module | None = None) -> Estimator:
+    """Read whichever estimator a folder holds; ``encoder`` is the network if it was fitted with one of your own."""
     config, tensors = load_folder(Path(folder))
     name = config.get("estimator")
     if name not in ESTIMATORS:
         raise CheckpointError(f"{folder} holds an unknown estimator, {name!r}: a newer DiffoR may have written it")
-    return ESTIMATORS[name]._restore(Path(folder), config, tensors)
+    return ESTIMATORS[name]._restore(Path(folder), config, tensors, encoder)

@@ -1,4 +1,4 @@
-"""What every estimator shares: tables in, training, distributions out, saving."""
+"""What every estimator shares: tables or images in, training, distributions out, saving."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from torch import nn
 from tqdm import tqdm
 
 import diffor
@@ -28,11 +29,14 @@ from diffor.conformal import Calibration
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import Guide, TabularInputs
 from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
-from diffor.ensemble import ValidationScore, fit_ensemble, make_ensemble
+from diffor.encoders.image_choice import NETWORK, reads_images
+from diffor.encoders.image_inputs import ImageInputs
+from diffor.ensemble import MakeImages, ValidationScore, fit_ensemble, make_ensemble
 from diffor.method import Inputs, Method, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
+from diffor.passed_inputs import BACKBONE, IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows, match_rows
 from diffor.prediction import Prediction
-from diffor.presets import Settings, resolve_settings
+from diffor.presets import Settings, image_choice, resolve_settings
 from diffor.row_noise import row_keys
 from diffor.table import as_table, check_weights, match_columns
 from diffor.target import GradeScale, TargetScale
@@ -63,7 +67,7 @@ class UnlistedArgument:
 
 
 class OrdinalEstimator(BaseEstimator):
-    """What regressor and classifier share: tables in, training, distributions out, saving."""
+    """What regressor and classifier share: tables or images in, training, distributions out, saving."""
 
     scale_: TargetScale | GradeScale
     settings_: Settings
@@ -71,10 +75,12 @@ class OrdinalEstimator(BaseEstimator):
     encoders_: list[str]
     inputs_: TabularInputs
     guide_: Guide | None = None
+    images_: ImageReader | None = None
     history_: History
     seed_: int
     conformal_: Calibration | None = None
     preset: str
+    encoder: str | nn.Module
     validation_fraction: float
     time_limit: float | None
     checkpoint_dir: str | Path | None
@@ -128,47 +134,76 @@ class OrdinalEstimator(BaseEstimator):
         """Fit on targets in units of ``scale_``, which the caller has set."""
         started = time.monotonic()
         self.conformal_ = None  # scores of another model promise nothing
-        table = as_table(X)
-        check_consistent_length(table, y)
-        validate_data(self, X=table if _has_names(table) else table.to_numpy(), skip_check_array=True)
-        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
-        weights = check_weights(sample_weight, len(y))
+        self.images_ = self._make_reader()
+        parts: tuple[Given, Given | None]
         of_training, of_validation = separate_sides(side, X_val is not None)
-        beside = self._side_columns(of_training, len(y))
+        given = self._read(X, y, sample_weight, of_training)
+        self._note_columns(given.rows)
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         if X_val is not None and y_val is not None:
-            table_val = match_columns(as_table(X_val), list(table.columns))
             check_validation_sides(METHODS[self.settings_.method], of_training, of_validation)
-            beside_val = self._side_columns(of_validation, len(y_val))
-            parts = (table, y, weights, beside), (table_val, y_val, None, beside_val)
+            others = self._read(X_val, y_val, None, of_validation)
+            parts = given, replace(others, rows=match_rows(others.rows, given.rows.column_names))
         else:
-            parts = self._split(table, y, weights, beside)
+            parts = self._split(given)
         training, validation = parts
-        self.inputs_ = TabularInputs().fit(training[0])
+        table = training.rows.table
+        self.inputs_ = TabularInputs() if table is None else TabularInputs().fit(table)
         self.guide_ = None
-        data = self._guided(self._rows(*training))
+        data = self._guided(self._rows(training))
         if validation is None:
             self._train(data, None, None, started)
         else:
-            self._train(data, self._rows(*validation), validation[1], started)
+            self._train(data, self._rows(validation), validation.y, started)
         return self
 
-    def _split(self, table: pd.DataFrame, y: Array, weights: Array | None, side: dict[str, Array]) -> Any:
-        """Set validation rows aside for early stopping; too few rows are all trained on."""
-        n_valid = round(self.validation_fraction * len(y))
-        if n_valid < 5:
-            return (table, y, weights, side), None
-        order = np.random.default_rng(self.seed_).permutation(len(y))
-        parts = []
-        for rows in (np.sort(order[n_valid:]), np.sort(order[:n_valid])):
-            of_rows = {name: column[rows] for name, column in side.items()}
-            parts.append((table.iloc[rows], y[rows], None if weights is None else weights[rows], of_rows))
-        return tuple(parts)
+    def _make_reader(self) -> ImageReader | None:
+        """How images are read, if the encoder is one of images, with the frozen network if there is to be one."""
+        settings = self.settings_
+        if not reads_images(settings.encoder):
+            return None
+        choice = image_choice(settings, self.encoder)
+        frozen = choice.make().eval().to(self._device()) if settings.freeze_backbone else None
+        return ImageReader(choice.inputs(settings.image_settings), frozen)
 
-    def _rows(self, table: pd.DataFrame, y: Array, weights: Array | None, side: dict[str, Array]) -> Rows:
-        inputs, keys = self._inputs(table)
-        unit = torch.from_numpy(self.scale_.to_unit(y).astype(np.float32))
-        weight = None if weights is None else torch.from_numpy(weights.astype(np.float32))
-        return Rows(inputs, unit, weight, keys, self._side_tensors(side))
+    def _read(self, X: Any, y: Array, sample_weight: Any, side: dict[str, Any]) -> Given:
+        """Rows with what belongs to them, all of one length; those of broken images are left out where that is set."""
+        if self.images_ is None:
+            rows = PassedRows(as_table(X))
+            check_consistent_length(rows.table, y)
+            return Given(rows, y, check_weights(sample_weight, len(y)), self._side_columns(side, len(y)))
+        found = self.images_.find(X, self.verbose)
+        check_consistent_length(range(len(found) + len(found.skipped)), y)
+        weights, beside = check_weights(sample_weight, len(y)), self._side_columns(side, len(y))
+        if weights is not None:
+            weights = check_weights(weights[found.kept], len(found))
+        with limit_threads(self.n_jobs):
+            rows = self.images_.read(found, self.verbose)
+        return Given(rows, y[found.kept], weights, {name: column[found.kept] for name, column in beside.items()})
+
+    def _note_columns(self, rows: PassedRows) -> None:
+        """Remember the names and the number of columns, as scikit-learn asks of estimators of tables."""
+        if self.images_ is None and rows.table is not None:
+            table = rows.table
+            validate_data(self, X=table if _has_names(table) else table.to_numpy(), skip_check_array=True)
+            return
+        for name in ("feature_names_in_", "n_features_in_"):  # of a table that was fitted before
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _split(self, given: Given) -> tuple[Given, Given | None]:
+        """Set validation rows aside for early stopping; too few rows are all trained on."""
+        n_valid = round(self.validation_fraction * len(given.y))
+        if n_valid < 5:
+            return given, None
+        order = np.random.default_rng(self.seed_).permutation(len(given.y))
+        return given.select(np.sort(order[n_valid:])), given.select(np.sort(order[:n_valid]))
+
+    def _rows(self, given: Given) -> Rows:
+        inputs, keys = self._inputs(given.rows)
+        unit = torch.from_numpy(self.scale_.to_unit(given.y).astype(np.float32))
+        weight = None if given.weights is None else torch.from_numpy(given.weights.astype(np.float32))
+        return Rows(inputs, unit, weight, keys, self._side_tensors(given.side), given.rows.images)
 
     def _side_columns(self, side: dict[str, Any], n_rows: int) -> dict[str, Array]:
         """The side columns that the method needs or can use, as numbers. **Shape:** each ``(n_rows,)``."""
@@ -197,20 +232,20 @@ class OrdinalEstimator(BaseEstimator):
 
     def _guided(self, data: Rows) -> Rows:
         """The training rows with what a guide that has not seen them says about each, if one is wanted."""
-        if not self.settings_.guide or len(data) < MIN_GUIDE_ROWS:
+        if not self.settings_.guide or not data.inputs or len(data) < MIN_GUIDE_ROWS:
             return data
         with limit_threads(self.n_jobs):
             self.guide_, seen = Guide.fit(data.inputs, data.y, data.weights, self.seed_)
         return replace(data, inputs=(*data.inputs, seen))
 
-    def _inputs(self, table: pd.DataFrame, first_row: int = 0) -> tuple[Inputs, torch.Tensor]:
+    def _inputs(self, rows: PassedRows, first_row: int = 0) -> tuple[Inputs, torch.Tensor]:
         """Tensors of rows that were not trained on, with the guide's answer if there is one, and the rows' keys."""
-        inputs = self.inputs_.transform(table, first_row)
-        keys = row_keys(inputs, self.seed_)
+        inputs: Inputs = () if rows.table is None else self.inputs_.transform(rows.table, first_row)
+        keys = row_keys(inputs if rows.digests is None else (rows.digests,), self.seed_)
         if self.guide_ is not None:
             with limit_threads(self.n_jobs):
                 inputs = (*inputs, self.guide_.transform(inputs))
-        return inputs, keys
+        return inputs if rows.pixels is None else (rows.pixels, *inputs), keys
 
     def _device(self) -> torch.device:
         if self.device == "auto":
@@ -241,23 +276,48 @@ class OrdinalEstimator(BaseEstimator):
         fingerprint = _fingerprint(self.settings_, data) if self.checkpoint_dir is not None else ""
         with limit_threads(self.n_jobs):
             self.model_, self.encoders_, self.history_ = fit_ensemble(
-                self.inputs_, self.settings_, data.to(device), score, config, fingerprint
+                self.inputs_, self.settings_, data.to(device), score, config, fingerprint, self._network_maker()
             )
+
+    def _network_maker(self, fill: bool = True) -> MakeImages | None:
+        """What makes a member's network of images; None where members read tables, as features of a frozen one are."""
+        if self.images_ is None or self.images_.frozen is not None:
+            return None
+        return partial(image_choice(self.settings_, self.encoder).make, fill=fill)
 
     # --- predicting ---
 
     def _blocks(self, X: Any, side: dict[str, Any] | None = None) -> Iterator[Rows]:
         """The rows of X in pieces, with progress where it takes long."""
-        table = match_columns(as_table(X), [column.name for column in self.inputs_.columns])
-        validate_data(self, X=table if _has_names(table) else table.to_numpy(), reset=False, skip_check_array=True)
-        device, beside = self._device(), self._side_tensors(self._side_columns(side or {}, len(table)))
-        with tqdm(total=len(table), desc="predict", unit="row", delay=2, disable=None if self.verbose else True) as bar:
-            for first in range(0, len(table), BLOCK_ROWS):
-                inputs, keys = self._inputs(table.iloc[first : first + BLOCK_ROWS], first)
+        rows = self._open(X)
+        device, beside = self._device(), self._side_tensors(self._side_columns(side or {}, len(rows)))
+        with tqdm(total=len(rows), desc="predict", unit="row", delay=2, disable=None if self.verbose else True) as bar:
+            for first, block in self._pieces(rows):
+                inputs, keys = self._inputs(block, first)
                 n = len(keys)
                 of_rows = {name: column[first : first + n] for name, column in beside.items()}
                 yield Rows(inputs, torch.zeros(n), None, keys, of_rows).to(device)
                 bar.update(n)
+
+    def _open(self, X: Any) -> PassedRows:
+        """The rows of X: a table as it was fitted, or images that are not decoded yet."""
+        names = [column.name for column in self.inputs_.columns]
+        if self.images_ is not None:
+            return self.images_.open(X, names)
+        table = match_columns(as_table(X), names)
+        validate_data(self, X=table if _has_names(table) else table.to_numpy(), reset=False, skip_check_array=True)
+        return PassedRows(table)
+
+    def _pieces(self, rows: PassedRows) -> Iterator[tuple[int, PassedRows]]:
+        """Pieces of bounded size with the place of their first rows; images are decoded, or become features."""
+        if self.images_ is None:
+            for first in range(0, len(rows), BLOCK_ROWS):
+                yield first, rows.select(slice(first, first + BLOCK_ROWS))
+            return
+        for first in range(0, len(rows), IMAGE_BLOCK_ROWS):
+            with limit_threads(self.n_jobs):
+                block = self.images_.load(rows, first)
+            yield first, block
 
     def _predictions(
         self, X: Any, n_samples: int | None = None, side: dict[str, Any] | None = None
@@ -330,7 +390,7 @@ class OrdinalEstimator(BaseEstimator):
             raise ValueError(
                 "conformalize needs at least one row, however: y_cal has 0; pass rows that were kept out of training"
             )
-        n_rows = len(as_table(X_cal))
+        n_rows = len(as_table(X_cal) if self.images_ is None else self._open(X_cal))
         if n_rows != n_targets:
             raise ValueError(
                 f"X_cal and y_cal must be equally long, however: {n_rows} rows and {n_targets} targets; "
@@ -354,10 +414,13 @@ class OrdinalEstimator(BaseEstimator):
             "seed": self.seed_,
             "history": asdict(self.history_),
             "conformal": None if self.conformal_ is None else self.conformal_.to_json(),
+            "images": None if self.images_ is None else self.images_.inputs.to_json(),
             **self._extra_state(),
         }
-        guide = {} if self.guide_ is None else self.guide_.to_tensors()
-        save_folder(Path(folder), config, self.model_.state_dict() | guide, overwrite)
+        beside = {} if self.guide_ is None else self.guide_.to_tensors()
+        if self.images_ is not None:
+            beside |= self.images_.tensors()
+        save_folder(Path(folder), config, self.model_.state_dict() | beside, overwrite)
 
     def _extra_state(self) -> dict[str, Any]:
         return {}
@@ -366,34 +429,49 @@ class OrdinalEstimator(BaseEstimator):
         self.scale_ = TargetScale.from_json(config["scale"])
 
     @classmethod
-    def load(cls: type[Self], folder: str | Path) -> Self:
-        """Read an estimator that :meth:`save` wrote; loading runs no code from the folder."""
+    def load(cls: type[Self], folder: str | Path, encoder: nn.Module | None = None) -> Self:
+        """Read an estimator that :meth:`save` wrote; loading runs no code from the folder.
+
+        ``encoder`` is the network where it was fitted with one of your own; its weights are replaced by the saved ones.
+        """
         config, tensors = load_folder(Path(folder))
         if config.get("estimator") != cls.__name__:
             raise CheckpointError(
                 f"{folder} holds a {config.get('estimator')}, not a {cls.__name__}: use diffor.load(folder)"
             )
-        return cls._restore(Path(folder), config, tensors)
+        return cls._restore(Path(folder), config, tensors, encoder)
 
     @classmethod
-    def _restore(cls: type[Self], folder: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Self:
+    def _restore(
+        cls: type[Self],
+        folder: Path,
+        config: dict[str, Any],
+        tensors: dict[str, torch.Tensor],
+        encoder: nn.Module | None = None,
+    ) -> Self:
         """Rebuild an estimator from what its folder holds, or say that the parts do not fit."""
+        _check_network(folder, config, encoder)
         try:
-            return cls._from_config(config, tensors)
+            return cls._from_config(config, tensors, encoder)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise CheckpointError(f"{folder}/config.json does not describe its weights ({reason})") from error
 
     @classmethod
-    def _from_config(cls: type[Self], config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Self:
+    def _from_config(
+        cls: type[Self], config: dict[str, Any], tensors: dict[str, torch.Tensor], encoder: nn.Module | None
+    ) -> Self:
         estimator = cls(**_from_json_params(config["params"]))
+        if encoder is not None:
+            estimator.encoder = encoder
         if estimator.device.startswith("cuda") and not torch.cuda.is_available():
             estimator.device = "auto"  # trained on a GPU, used where there is none
         estimator.settings_ = Settings(**_from_json_params(config["settings"]))
         estimator.inputs_ = TabularInputs.from_json(config["columns"])
         estimator.seed_ = int(config["seed"])
         estimator.history_ = History(**config["history"])
-        estimator.n_features_in_ = len(estimator.inputs_.columns)
+        if config.get("images") is None:
+            estimator.n_features_in_ = len(estimator.inputs_.columns)
         if config["named_columns"]:
             names = [column.name for column in estimator.inputs_.columns]
             estimator.feature_names_in_ = np.array(names, dtype=object)
@@ -403,10 +481,24 @@ class OrdinalEstimator(BaseEstimator):
         estimator.encoders_ = list(config["encoders"])
         of_guide = {name: tensor for name, tensor in tensors.items() if name.startswith("guide.")}
         estimator.guide_ = Guide.from_tensors(of_guide) if of_guide else None
-        estimator.model_ = make_ensemble(estimator.encoders_, estimator.inputs_, estimator.settings_, 0)
-        estimator.model_.load_state_dict({name: tensor for name, tensor in tensors.items() if name not in of_guide})
+        of_images = {name: tensor for name, tensor in tensors.items() if name.startswith(BACKBONE)}
+        if config.get("images") is not None:
+            estimator._restore_images(ImageInputs.from_json(config["images"]), of_images)
+        maker = estimator._network_maker(fill=False)
+        estimator.model_ = make_ensemble(estimator.encoders_, estimator.inputs_, estimator.settings_, 0, 0, maker)
+        beside = of_guide.keys() | of_images.keys()
+        estimator.model_.load_state_dict({name: tensor for name, tensor in tensors.items() if name not in beside})
         estimator.model_.to(estimator._device()).eval()
         return estimator
+
+    def _restore_images(self, inputs: ImageInputs, tensors: dict[str, torch.Tensor]) -> None:
+        """Read images as before, with the frozen network of these weights if there was one."""
+        frozen = None
+        if self.settings_.freeze_backbone:
+            frozen = image_choice(self.settings_, self.encoder).make(fill=False)
+            frozen.load_state_dict({name.removeprefix(BACKBONE): tensor for name, tensor in tensors.items()})
+            frozen.eval().to(self._device())
+        self.images_ = ImageReader(inputs, frozen)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -484,6 +576,18 @@ def _fingerprint(settings: Settings, data: Rows) -> str:
     return digest.hexdigest()
 
 
+def _check_network(folder: Path, config: dict[str, Any], encoder: nn.Module | None) -> None:
+    """Refuse a model that was fitted with a network of the user's where it is not passed, and the other way round."""
+    needed = config.get("settings", {}).get("encoder") == NETWORK
+    if needed and encoder is None:
+        raise CheckpointError(
+            f"{folder} was fitted with a network of your own, which a folder cannot hold: pass it, "
+            "as in load(folder, encoder=network)"
+        )
+    if encoder is not None and not needed:
+        raise CheckpointError(f"{folder} knows its encoder, so none may be passed: leave encoder out")
+
+
 def _as_json_params(params: dict[str, Any], seed: int) -> dict[str, Any]:
     """Parameters as JSON values: infinity is spelled, a generator is replaced by the seed it gave."""
     plain: dict[str, Any] = {}
@@ -500,6 +604,8 @@ def _as_json_params(params: dict[str, Any], seed: int) -> dict[str, Any]:
             value = [entry.item() if isinstance(entry, np.generic) else entry for entry in value]
         elif isinstance(value, dict):
             value = {"dict": _as_json_params(value, seed)}
+        elif isinstance(value, nn.Module):
+            value = NETWORK
         elif name == "random_state" and value is not None and not isinstance(value, int):
             value = seed
         plain[name] = value

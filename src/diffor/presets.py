@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from diffor.diffusion import IncrementDiffusion
+from diffor.encoders.image_choice import NETWORK, ImageChoice, reads_images
 from diffor.methods import METHODS
 from diffor.suggestion import did_you_mean
 from diffor.train import TrainConfig
@@ -23,6 +27,11 @@ class Settings:
     encoder_width: int = 192
     encoder_layers: int = 2
     encoder_dropout: float | str = "auto"
+    encoder_weights: str | Path | None = None
+    encoder_settings: dict[str, Any] = field(default_factory=dict)
+    image_settings: dict[str, Any] = field(default_factory=dict)
+    freeze_backbone: bool = False
+    backbone_learning_rate: float | None = None
 
     n_increments: int = 8
     process: str = "diffusion"
@@ -58,6 +67,7 @@ class Settings:
     gradient_clip: float = 1.0
     evaluate_every: int = 50
     patience: int = 6
+    accumulate: int = 1
 
     def for_method(self) -> dict[str, Any]:
         """Arguments of :class:`~diffor.diffusion.IncrementDiffusion`."""
@@ -160,6 +170,62 @@ def adapt_to_grades(settings: Settings, n_grades: int, given: dict[str, Any]) ->
     return settings
 
 
+IMAGE_BATCH = 64
+"""Images of a step of fine-tuning; the preset ``paper`` has the paper's 128."""
+RATE_WITH_WEIGHTS, RATE_FROM_SCRATCH = 1e-4, 2e-3
+"""Learning rates of a network of images that has learned before, and of one that has not."""
+OF_IMAGES = ("encoder_weights", "encoder_settings", "image_settings", "freeze_backbone", "backbone_learning_rate")
+
+
+def adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
+    """Settings for fine-tuning a network of images: smaller batches, one member, a learning rate of its own.
+
+    What the user has chosen stays. Features of a frozen network are a table, of so many columns that trees would take
+    longer than the network they advise.
+
+    >>> settings = adapt_to_images(replace(PRESETS["balanced"], encoder="small"), {})
+    >>> settings.batch_size, settings.n_members, settings.backbone_learning_rate
+    (64, 1, 0.002)
+    """
+    if settings.freeze_backbone:
+        return settings if given.get("guide") is not None else replace(settings, guide=False)
+    changed: dict[str, Any] = {}
+    if given.get("batch_size") is None:
+        changed["batch_size"] = IMAGE_BATCH if settings.batch_size < PRESETS["paper"].batch_size else 2 * IMAGE_BATCH
+    if settings.n_members == "auto":
+        changed["n_members"] = 1
+    if settings.backbone_learning_rate is None:
+        has_weights = image_choice(settings, given.get("encoder")).has_weights
+        changed["backbone_learning_rate"] = RATE_WITH_WEIGHTS if has_weights else RATE_FROM_SCRATCH
+    return replace(settings, **changed)
+
+
+def image_choice(settings: Settings, network: Any = None) -> ImageChoice:
+    """The network of images that settings name; one of the user's is passed beside them."""
+    encoder = network if isinstance(network, nn.Module) else settings.encoder
+    return ImageChoice(encoder, settings.encoder_weights, settings.encoder_settings, settings.freeze_backbone)
+
+
+def _check_images(settings: Settings, given: dict[str, Any]) -> None:
+    """Refuse settings of images where there are none, and wrong ones where there are."""
+    if not reads_images(settings.encoder):
+        default = Settings()
+        wrong = [name for name in OF_IMAGES if getattr(settings, name) != getattr(default, name)]
+        if wrong:
+            raise ValueError(
+                f"{wrong[0]} is for encoders of images, however: encoder={settings.encoder!r} reads tables; "
+                f"leave {wrong[0]} out or choose an encoder of images"
+            )
+        return
+    image_choice(settings, given.get("encoder")).inputs(settings.image_settings)
+    rate = settings.backbone_learning_rate
+    if rate is not None and not rate > 0:
+        raise ValueError(
+            f"backbone_learning_rate must be positive, however: backbone_learning_rate={rate}; "
+            "choose freeze_backbone=True for a network that is not to learn"
+        )
+
+
 def choose_dropout(settings: Settings, n_rows: int) -> float:
     """Share of the encoder's values that training hides: as set, or more where rows are few and soon known by heart.
 
@@ -200,10 +266,16 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, however: preset={preset!r}{hint}")
     known = {field.name for field in fields(Settings)}
     changed = {name: value for name, value in given.items() if name in known and value is not None}
-    if changed.get("encoder") == "auto":
+    encoder = changed.get("encoder")
+    if isinstance(encoder, nn.Module):
+        changed["encoder"] = NETWORK
+    elif encoder == "auto":
         del changed["encoder"]
     settings = replace(PRESETS[preset], **changed)
     check_method(settings)
+    _check_images(settings, given)
+    if reads_images(settings.encoder):
+        settings = adapt_to_images(settings, given)
     for name in (
         "n_samples",
         "max_steps",
@@ -213,6 +285,7 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
         "n_attention_heads",
         "evaluate_every",
         "patience",
+        "accumulate",
     ):
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} must be at least 1, however: {name}={getattr(settings, name)}")

@@ -1,4 +1,4 @@
-"""The one training loop: any model, in-memory rows, the best weights at the end.
+"""The one training loop: any model, rows in memory or images decoded on the way, the best weights at the end.
 
 Every step draws its rows, noise and dropout from a seed of its own, so a run that resumes from a checkpoint repeats
 an uninterrupted one bit for bit, with no generator state to save.
@@ -10,21 +10,25 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from diffor.checkpoint import CheckpointError, pack, unpack, write_atomically
+from diffor.encoders.image_encoders import learning_rate_groups
+from diffor.encoders.lazy_images import LazyImages
 from diffor.method import Inputs, OrdinalEnsemble
 from diffor.optimizer import FlatAdam
 from diffor.prediction import Prediction
 
 STATE = "training.safetensors"
+STEPS_AHEAD = 2
+"""Steps whose images are decoded by worker processes while one is computed."""
 PREDICT_ROWS = 4096
 """Samples (rows times draws) that one denoiser call handles: enough for full speed, while its intermediate results stay
 below the size where every allocation asks the system for fresh pages, which halves the speed."""
@@ -40,22 +44,35 @@ class Rows:
     keys: Tensor
     side: dict[str, Tensor] = field(default_factory=dict)
     """What some methods need beyond features and targets, by name. **Shape:** each ``(n,)``."""
+    images: LazyImages | None = None
+    """Images that are not decoded yet: those of the rows that are taken become their first input."""
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, index: Tensor | slice) -> Rows:
-        """Some of the rows."""
+    def take(self, index: Tensor | slice, step: int | None = None) -> Rows:
+        """Some of the rows, their images decoded, and augmented where a step of training is named."""
         weights = None if self.weights is None else self.weights[index]
         keys = self.keys[index.to(self.keys.device) if isinstance(index, Tensor) else index]
         side = {name: column[index] for name, column in self.side.items()}
-        return Rows(tuple(part[index] for part in self.inputs), self.y[index], weights, keys, side)
+        inputs = tuple(part[index] for part in self.inputs)
+        if self.images is not None:
+            pixels = self.images[index] if step is None else self.images.training_rows(index, keys, step)
+            inputs = (pixels, *inputs)
+        return Rows(inputs, self.y[index], weights, keys, side)
+
+    def expect(self, index: Tensor) -> None:
+        """Announce rows of a later step, so that their images are decoded meanwhile."""
+        if self.images is not None:
+            self.images.expect(index)
 
     def to(self, device: torch.device) -> Rows:
         """The same rows on a device (keys stay where noise is made)."""
         weights = None if self.weights is None else self.weights.to(device)
         side = {name: column.to(device) for name, column in self.side.items()}
-        return Rows(tuple(part.to(device) for part in self.inputs), self.y.to(device), weights, self.keys, side)
+        inputs = tuple(part.to(device) for part in self.inputs)
+        images = None if self.images is None else self.images.to(device)
+        return Rows(inputs, self.y.to(device), weights, self.keys, side, images)
 
 
 @dataclass(frozen=True)
@@ -72,6 +89,10 @@ class TrainConfig:
     gradient_clip: float = 1.0
     evaluate_every: int = 50
     patience: int = 6
+    accumulate: int = 1
+    """Pieces that a batch is computed in, one after the other: memory for a piece, gradients of the whole."""
+    backbone_learning_rate: float | None = None
+    """Learning rate of networks of images; None where it is that of all others."""
     time_limit: float | None = None
     checkpoint_dir: str | None = None
     seed: int = 0
@@ -131,7 +152,9 @@ class _Run:
     ) -> None:
         self.model, self.data, self.score, self.config, self.fingerprint = model, data, score, config, fingerprint
         self.history = History()
-        self.optimizer = FlatAdam(model.parameters(), weight_decay=config.weight_decay)
+        self.optimizer = FlatAdam(
+            model.parameters(), weight_decay=config.weight_decay, factors=self.rate_factors(model, config)
+        )
         self.average = self.optimizer.values.clone()
         self.best: Tensor | None = None
         self.best_buffers: dict[str, Tensor] = {}  # running averages belong to the weights they were made with
@@ -139,6 +162,13 @@ class _Run:
         self.order = (-1, torch.empty(0, dtype=torch.int64))
         self.losses: list[dict[str, float]] = []
         self.started, self.seconds_before = time.monotonic(), 0.0
+
+    @staticmethod
+    def rate_factors(model: OrdinalEnsemble, config: TrainConfig) -> Iterable[tuple[Sequence[nn.Parameter], float]]:
+        """Groups of parameters with the share of the learning rate that they have; none where all have the whole."""
+        if config.backbone_learning_rate is None:
+            return ()
+        return learning_rate_groups(model, config.backbone_learning_rate / config.learning_rate)
 
     def loop(self) -> None:
         """Step until done, evaluating and saving on the way."""
@@ -167,24 +197,37 @@ class _Run:
         """One update from one batch."""
         step = self.history.steps
         self.seed(step)
-        rows = self.data.take(self.batch_index(step))
         self.model.train()
-        terms = self.model(rows.inputs, rows.y, rows.weights, **rows.side)
-        loss = torch.stack(list(terms.values())).sum()
-        if not torch.isfinite(loss):
-            raise FloatingPointError(
-                f"the loss became {loss.item()} at step {step}: lower learning_rate "
-                f"(now {self.config.learning_rate}) or look for extreme values in X"
-            )
-        loss.backward()  # type: ignore[no-untyped-call]
+        terms = self.add_gradients(step)
         # Independent members have independent gradients: their joint norm grows with the root of their number.
         self.optimizer.clip(self.config.gradient_clip * math.sqrt(len(self.model.members)))
         self.optimizer.step(self.config.learning_rate * self.rate_factor())
         # Early averages must forget the random start, so the memory grows with the run.
         memory = min(self.config.ema, (1 + step) / (10 + step))
         self.average.lerp_(self.optimizer.values, 1 - memory)
-        self.losses.append({name: float(term.detach()) for name, term in terms.items()})
+        self.losses.append(terms)
         self.history.steps += 1
+
+    def add_gradients(self, step: int) -> dict[str, float]:
+        """Gradients of a step's loss, whose terms are returned; a batch may be computed in pieces, to save memory."""
+        index = self.batch_index(step)
+        if self.data.images is not None:
+            for ahead in range(STEPS_AHEAD + 1):
+                self.data.expect(self.batch_index(step + ahead))
+        sums: dict[str, float] = {}
+        for piece in torch.tensor_split(index, min(self.config.accumulate, len(index))):
+            rows, share = self.data.take(piece, step), len(piece) / len(index)
+            terms = self.model(rows.inputs, rows.y, rows.weights, **rows.side)
+            loss = torch.stack(list(terms.values())).sum()
+            if not torch.isfinite(loss):
+                raise FloatingPointError(
+                    f"the loss became {loss.item()} at step {step}: lower learning_rate "
+                    f"(now {self.config.learning_rate}) or look for extreme values in X"
+                )
+            (loss if share == 1 else loss * share).backward()  # type: ignore[no-untyped-call]
+            for name, term in terms.items():
+                sums[name] = sums.get(name, 0.0) + share * float(term.detach())
+        return sums
 
     def seed(self, step: int) -> None:
         """Make all that is random in a step depend on its number."""

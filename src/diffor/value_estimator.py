@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diffor.conformal import Calibration, interval_scores, open_intervals
 from diffor.methods import METHODS
-from diffor.ordinal_estimator import BLOCK_ROWS, Array, OrdinalEstimator
+from diffor.ordinal_estimator import Array, OrdinalEstimator
 from diffor.prediction import Prediction
 from diffor.table import check_weights
 from diffor.target import TargetScale, check_inside
@@ -84,8 +84,10 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         low, high = self.scale_.low, self.scale_.high
         # Bounds that were found in training rows need not hold for others; no interval reaches those targets.
         unit = np.where((y < low) | (y > high), np.inf, self.scale_.to_unit(y))
-        blocks = zip(range(0, len(y), BLOCK_ROWS), self._unit_predictions(X_cal, side=side), strict=True)
-        scores = [interval_scores(part, unit[first : first + BLOCK_ROWS]) for first, part in blocks]
+        scores, first = [], 0
+        for part in self._unit_predictions(X_cal, side=side):
+            scores.append(interval_scores(part, unit[first : first + len(part)]))
+            first += len(part)
         self.conformal_ = Calibration.of(np.concatenate(scores), (min(low, float(y.min())), max(high, float(y.max()))))
         return self
 

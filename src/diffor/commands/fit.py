@@ -33,7 +33,10 @@ def add(commands: Any) -> None:
         "diffor fit train.csv --target watched --method d2q --method-setting n_groups=50 --duration length --out model",
     )
     command.add_argument(
-        "data", metavar="DATA", help="training rows: CSV (also .csv.gz) or Parquet; columns without a name are left out"
+        "data",
+        metavar="DATA",
+        help="training rows: CSV (also .csv.gz) or Parquet; left out are columns without a name, and the paths beside "
+        "the features that embed wrote",
     )
     command.add_argument("--target", required=True, metavar="COL", help="column to predict")
     command.add_argument("--out", required=True, metavar="MODEL", help="folder to save the model in")
@@ -93,6 +96,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_method_choice(arguments)
     data = Path(arguments.data)
     table = files.read_table(data)
+    _leave_out_paths(table, arguments)
     task = _find_task(table, arguments, data)
     rows = _parts(table, task, data)
     weights = None if task.weight is None else _weight_values(table[task.weight], data)
@@ -116,6 +120,16 @@ def _notes(arguments: argparse.Namespace, task: _Task) -> dict[str, Any]:
     """What the model folder is to remember of the columns."""
     notes = {"target": arguments.target, "weight": arguments.weight, "dropped": arguments.drop}
     return notes | {"side": task.sides} if task.sides else notes
+
+
+def _leave_out_paths(table: pd.DataFrame, arguments: argparse.Namespace) -> None:
+    """Drop the paths that stand beside the features of images: they would be learned by heart."""
+    from diffor.embedding import is_embedding
+    from diffor.encoders.image_inputs import PATH_COLUMN
+
+    used = (arguments.target, arguments.weight, arguments.duration, *arguments.drop)
+    if is_embedding([str(name) for name in table.columns]) and PATH_COLUMN not in used:
+        arguments.drop = [*arguments.drop, PATH_COLUMN]
 
 
 def _check_calibration_file(arguments: argparse.Namespace) -> None:

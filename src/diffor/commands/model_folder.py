@@ -55,6 +55,9 @@ def load_model(folder: Path) -> Estimator:
 
     with library_messages():
         model = load(folder)
+    if model.images_ is not None:
+        raise UsageError(f"{folder} must read tables, however: it reads images; ask it in Python, or fit a model on "
+                         "what diffor embed writes")  # fmt: skip
     if not all(isinstance(column.name, str) for column in model.inputs_.columns):
         raise UsageError(f"{folder} must know its columns by name, however: it was fitted on rows without names; "
                          "fit it on a table with a header")  # fmt: skip

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from diffor.encoders.guide import Guide
 from diffor.encoders.tabular import GuideEncoder, TabularEncoder, TabularInputs
+
+if TYPE_CHECKING:
+    from diffor.encoders.image_encoders import IMAGE_ENCODERS as IMAGE_ENCODERS
+    from diffor.encoders.image_inputs import ImageInputs as ImageInputs
 
 ENCODERS: dict[str, Callable[..., TabularEncoder]] = {
     "plain": partial(TabularEncoder, embedding="none"),
@@ -24,7 +30,12 @@ def make_tabular_encoder(
     if name == "guide":
         return GuideEncoder(width, dropout)
     if name not in ENCODERS:
-        raise ValueError(f"encoder must be one of auto, {', '.join(ENCODERS)}, however: encoder={name!r}")
+        from diffor.encoders.image_encoders import IMAGE_ENCODERS, TIMM
+
+        raise ValueError(
+            f"encoder must be one of auto, {', '.join(ENCODERS)}, or, for images, {', '.join(IMAGE_ENCODERS)}, "
+            f"{TIMM}NAME or a network, however: encoder={name!r}"
+        )
     return ENCODERS[name](
         inputs.n_numbers,
         inputs.category_sizes,
@@ -36,4 +47,22 @@ def make_tabular_encoder(
     )
 
 
-__all__ = ["ENCODERS", "Guide", "TabularEncoder", "TabularInputs", "make_tabular_encoder"]
+_HOMES = {"IMAGE_ENCODERS": "diffor.encoders.image_encoders", "ImageInputs": "diffor.encoders.image_inputs"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is for images when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+__all__ = [
+    "ENCODERS",
+    "IMAGE_ENCODERS",
+    "Guide",
+    "ImageInputs",
+    "TabularEncoder",
+    "TabularInputs",
+    "make_tabular_encoder",
+]

@@ -56,6 +56,8 @@ class ImageDecoder:
         self.kept: Pixels | None = np.empty((len(sources), side, side, 3), dtype=np.uint8) if fits else None
         self.is_kept = np.zeros(len(sources), dtype=bool)
         self.causes: dict[int, str] = {}
+        self.advice = ", or skip such images with broken='skip'"
+        """What else than its cure may be done about a broken image."""
         self._pending: dict[int, tuple[Any, int]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -230,7 +232,7 @@ class LazyImages:
         """The images as they are decoded, or an error that names one that is broken."""
         stored, broken = self._decode(rows)
         if broken:
-            raise BrokenImageError(f"{broken[0].message}, or skip such images with broken='skip'")
+            raise BrokenImageError(broken[0].message + self.decoder.advice)
         return stored
 
     def _decode(self, rows: NDArray[Any] | Tensor | slice) -> tuple[Tensor, list[BrokenImage]]:
