@@ -11,7 +11,7 @@ import diffor
 import diffor.train as training
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 from diffor.encoders.convnets import SmallConvNet
-from diffor.presets import RATE_FROM_SCRATCH, RATE_WITH_WEIGHTS, resolve_settings
+from diffor.presets import RATE_WITH_WEIGHTS, resolve_settings
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,7 @@ def test_fine_tuning_starts_from_the_weights_and_keeps_their_statistics(faces, w
 
 
 def test_the_learning_rate_of_the_network_suits_its_weights(faces, weights):
-    assert resolve_settings("fast", {"encoder": "small"}).backbone_learning_rate == RATE_FROM_SCRATCH
+    assert resolve_settings("fast", {"encoder": "small"}).backbone_learning_rate is None
     with_weights = {"encoder": "small", "encoder_weights": weights}
     assert resolve_settings("fast", with_weights).backbone_learning_rate == RATE_WITH_WEIGHTS
     assert resolve_settings("fast", {"encoder": "efficientnet-lite0"}).backbone_learning_rate == RATE_WITH_WEIGHTS
