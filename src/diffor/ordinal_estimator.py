@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -29,15 +27,17 @@ from diffor.conformal import Calibration
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import Guide, TabularInputs
 from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
-from diffor.encoders.image_choice import NETWORK, reads_images
+from diffor.encoders.image_choice import reads_images
 from diffor.encoders.image_inputs import ImageInputs
 from diffor.ensemble import MakeImages, ValidationScore, fit_ensemble, make_ensemble
-from diffor.method import Inputs, Method, OrdinalEnsemble, OrdinalModel
+from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.passed_inputs import BACKBONE, IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows, match_rows
 from diffor.prediction import Prediction
 from diffor.presets import Settings, image_choice, resolve_settings
 from diffor.row_noise import row_keys
+from diffor.saved_params import as_json_params, check_network, from_json_params, name_run
+from diffor.side_columns import check_validation_sides, read_sides, separate_sides, side_tensors
 from diffor.table import as_table, check_weights, match_columns
 from diffor.target import GradeScale, TargetScale
 from diffor.train import History, Rows, TrainConfig, in_chunks, limit_threads, predict_in_chunks
@@ -171,10 +171,10 @@ class OrdinalEstimator(BaseEstimator):
         if self.images_ is None:
             rows = PassedRows(as_table(X))
             check_consistent_length(rows.table, y)
-            return Given(rows, y, check_weights(sample_weight, len(y)), self._side_columns(side, len(y)))
+            return Given(rows, y, check_weights(sample_weight, len(y)), read_sides(side, len(y), self.settings_.method))
         found = self.images_.find(X, self.verbose)
         check_consistent_length(range(len(found) + len(found.skipped)), y)
-        weights, beside = check_weights(sample_weight, len(y)), self._side_columns(side, len(y))
+        weights, beside = check_weights(sample_weight, len(y)), read_sides(side, len(y), self.settings_.method)
         if weights is not None:
             weights = check_weights(weights[found.kept], len(found))
         with limit_threads(self.n_jobs):
@@ -203,32 +203,7 @@ class OrdinalEstimator(BaseEstimator):
         inputs, keys = self._inputs(given.rows)
         unit = torch.from_numpy(self.scale_.to_unit(given.y).astype(np.float32))
         weight = None if given.weights is None else torch.from_numpy(given.weights.astype(np.float32))
-        return Rows(inputs, unit, weight, keys, self._side_tensors(given.side), given.rows.images)
-
-    def _side_columns(self, side: dict[str, Any], n_rows: int) -> dict[str, Array]:
-        """The side columns that the method needs or can use, as numbers. **Shape:** each ``(n_rows,)``."""
-        method, name = METHODS[self.settings_.method], self.settings_.method
-        missing = [column for column in method.requires if side.get(column) is None]
-        if missing:
-            raise ValueError(
-                f"method {name!r} needs the column {missing[0]!r}, however: it is not given; "
-                f"pass {missing[0]}=... beside X, in fit and in predict"
-            )
-        given = {column: values for column, values in side.items() if values is not None}
-        return {column: check_side(column, values, n_rows, method, name) for column, values in given.items()}
-
-    def _side_tensors(self, side: dict[str, Array]) -> dict[str, torch.Tensor]:
-        """Side columns mapped as the targets are, but not cut off at the bounds."""
-        low, high = self.scale_.low, self.scale_.high
-        width = max(high - low, np.finfo(np.float64).tiny)
-        tensors = {}
-        for name, column in side.items():
-            unit = (column - low) / width
-            if getattr(self.scale_, "transform", "uniform") != "uniform":
-                beyond = np.where(column > high, unit - 1, np.where(column < low, unit, 0))
-                unit = self.scale_.to_unit(column) + beyond
-            tensors[name] = torch.from_numpy(unit.astype(np.float32))
-        return tensors
+        return Rows(inputs, unit, weight, keys, side_tensors(given.side, self.scale_), given.rows.images)
 
     def _guided(self, data: Rows) -> Rows:
         """The training rows with what a guide that has not seen them says about each, if one is wanted."""
@@ -273,7 +248,7 @@ class OrdinalEstimator(BaseEstimator):
                 "decoding='fusion' fits its weights on validation rows, however: there are none; "
                 "pass X_val and y_val, or more rows"
             )
-        fingerprint = _fingerprint(self.settings_, data) if self.checkpoint_dir is not None else ""
+        fingerprint = name_run(self.settings_, data) if self.checkpoint_dir is not None else ""
         with limit_threads(self.n_jobs):
             self.model_, self.encoders_, self.history_ = fit_ensemble(
                 self.inputs_, self.settings_, data.to(device), score, config, fingerprint, self._network_maker()
@@ -290,7 +265,8 @@ class OrdinalEstimator(BaseEstimator):
     def _blocks(self, X: Any, side: dict[str, Any] | None = None) -> Iterator[Rows]:
         """The rows of X in pieces, with progress where it takes long."""
         rows = self._open(X)
-        device, beside = self._device(), self._side_tensors(self._side_columns(side or {}, len(rows)))
+        device = self._device()
+        beside = side_tensors(read_sides(side or {}, len(rows), self.settings_.method), self.scale_)
         with tqdm(total=len(rows), desc="predict", unit="row", delay=2, disable=None if self.verbose else True) as bar:
             for first, block in self._pieces(rows):
                 inputs, keys = self._inputs(block, first)
@@ -405,8 +381,8 @@ class OrdinalEstimator(BaseEstimator):
         config = {
             "version": diffor.__version__,
             "estimator": type(self).__name__,
-            "params": _as_json_params(self.get_params(deep=False), self.seed_),
-            "settings": _as_json_params(asdict(self.settings_), self.seed_),
+            "params": as_json_params(self.get_params(deep=False), self.seed_),
+            "settings": as_json_params(asdict(self.settings_), self.seed_),
             "columns": self.inputs_.to_json(),
             "named_columns": hasattr(self, "feature_names_in_"),
             "scale": self.scale_.to_json(),
@@ -450,7 +426,7 @@ class OrdinalEstimator(BaseEstimator):
         encoder: nn.Module | None = None,
     ) -> Self:
         """Rebuild an estimator from what its folder holds, or say that the parts do not fit."""
-        _check_network(folder, config, encoder)
+        check_network(folder, config, encoder)
         try:
             return cls._from_config(config, tensors, encoder)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
@@ -461,12 +437,12 @@ class OrdinalEstimator(BaseEstimator):
     def _from_config(
         cls: type[Self], config: dict[str, Any], tensors: dict[str, torch.Tensor], encoder: nn.Module | None
     ) -> Self:
-        estimator = cls(**_from_json_params(config["params"]))
+        estimator = cls(**from_json_params(config["params"]))
         if encoder is not None:
             estimator.encoder = encoder
         if estimator.device.startswith("cuda") and not torch.cuda.is_available():
             estimator.device = "auto"  # trained on a GPU, used where there is none
-        estimator.settings_ = Settings(**_from_json_params(config["settings"]))
+        estimator.settings_ = Settings(**from_json_params(config["settings"]))
         estimator.inputs_ = TabularInputs.from_json(config["columns"])
         estimator.seed_ = int(config["seed"])
         estimator.history_ = History(**config["history"])
@@ -508,55 +484,6 @@ class OrdinalEstimator(BaseEstimator):
         return tags
 
 
-def separate_sides(side: dict[str, Any], has_validation: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Side columns of training and of validation rows, which end in ``_val``.
-
-    >>> separate_sides({"duration": [1], "duration_val": [2]}, has_validation=True)
-    ({'duration': [1]}, {'duration': [2]})
-    """
-    of_validation = {name[:-4]: column for name, column in side.items() if name.endswith("_val")}
-    if of_validation and not has_validation:
-        first = next(iter(of_validation))
-        raise ValueError(f"{first}_val belongs to X_val and y_val, however: these are not given; pass them too")
-    return {name: column for name, column in side.items() if not name.endswith("_val")}, of_validation
-
-
-def check_validation_sides(method: type[Method], of_training: dict[str, Any], of_validation: dict[str, Any]) -> None:
-    """Refuse validation rows that lack a side column of the training rows, or have one that these lack."""
-    for name in (*method.requires, *method.accepts):
-        is_given, is_given_val = of_training.get(name) is not None, of_validation.get(name) is not None
-        if is_given == is_given_val:
-            continue
-        there, absent, rows = (name, f"{name}_val", "X_val") if is_given else (f"{name}_val", name, "X")
-        raise ValueError(
-            "side columns must come with training and with validation rows, however: "
-            f"{there} is given and {absent} is not; pass {absent}=..., one number for each row of {rows}"
-        )
-
-
-def check_side(column: str, values: Any, n_rows: int, method: type[Method], name: str) -> Array:
-    """A side column as finite numbers, one for each row. **Shape:** ``(n_rows,)``."""
-    known = (*method.requires, *method.accepts)
-    if column not in known:
-        uses = f"it uses {', '.join(known)}" if known else "it uses none"
-        raise TypeError(f"method {name!r} must be given side columns that it uses, however: {column!r}; {uses}")
-    try:
-        numbers = np.asarray(values, dtype=np.float64).ravel()
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{column} must hold numbers, however: {error}") from error
-    if len(numbers) != n_rows:
-        raise ValueError(f"{column} must have one value per row, {n_rows}, however: {len(numbers)}")
-    if not np.isfinite(numbers).all():
-        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise ValueError(f"{column} must be finite, however: row {row} has {numbers[row]}; remove or fill such rows")
-    if column == "duration" and (numbers < 0).any():
-        row = int(np.flatnonzero(numbers < 0)[0])
-        raise ValueError(
-            f"duration must not be negative, however: row {row} has {numbers[row]}; remove or correct such rows"
-        )
-    return numbers
-
-
 def _increments_of(n_increments: int, member: OrdinalModel) -> Callable[..., torch.Tensor]:
     """What to ask a member about increments, all members at the same fineness."""
     method = cast(IncrementDiffusion, member.method)
@@ -565,60 +492,3 @@ def _increments_of(n_increments: int, member: OrdinalModel) -> Callable[..., tor
 
 def _has_names(table: pd.DataFrame) -> bool:
     return all(isinstance(name, str) for name in table.columns)
-
-
-def _fingerprint(settings: Settings, data: Rows) -> str:
-    """Names data and settings, so that a checkpoint is continued by the same run only."""
-    digest = hashlib.sha256(json.dumps(_as_json_params(asdict(settings), 0), sort_keys=True).encode())
-    digest.update(data.keys.numpy().tobytes())  # the keys carry the seed
-    for part in (*data.inputs, data.y, *(() if data.weights is None else (data.weights,)), *data.side.values()):
-        digest.update(part.contiguous().numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _check_network(folder: Path, config: dict[str, Any], encoder: nn.Module | None) -> None:
-    """Refuse a model that was fitted with a network of the user's where it is not passed, and the other way round."""
-    needed = config.get("settings", {}).get("encoder") == NETWORK
-    if needed and encoder is None:
-        raise CheckpointError(
-            f"{folder} was fitted with a network of your own, which a folder cannot hold: pass it, "
-            "as in load(folder, encoder=network)"
-        )
-    if encoder is not None and not needed:
-        raise CheckpointError(f"{folder} knows its encoder, so none may be passed: leave encoder out")
-
-
-def _as_json_params(params: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Parameters as JSON values: infinity is spelled, a generator is replaced by the seed it gave."""
-    plain: dict[str, Any] = {}
-    for name, value in params.items():
-        if isinstance(value, float) and not np.isfinite(value):
-            value = {"float": repr(value)}
-        elif isinstance(value, (np.integer, np.floating, np.bool_)):
-            value = value.item()
-        elif isinstance(value, Path):
-            value = str(value)
-        elif isinstance(value, (tuple, np.ndarray)):
-            value = {"tuple": np.asarray(value).tolist()}
-        elif isinstance(value, (list, range)):
-            value = [entry.item() if isinstance(entry, np.generic) else entry for entry in value]
-        elif isinstance(value, dict):
-            value = {"dict": _as_json_params(value, seed)}
-        elif isinstance(value, nn.Module):
-            value = NETWORK
-        elif name == "random_state" and value is not None and not isinstance(value, int):
-            value = seed
-        plain[name] = value
-    return plain
-
-
-def _from_json_params(params: dict[str, Any]) -> dict[str, Any]:
-    """The inverse of :func:`_as_json_params`."""
-    restored: dict[str, Any] = {}
-    for name, value in params.items():
-        if isinstance(value, dict) and "dict" in value:
-            value = _from_json_params(value["dict"])
-        elif isinstance(value, dict):
-            value = float(value["float"]) if "float" in value else tuple(value["tuple"])
-        restored[name] = value
-    return restored
