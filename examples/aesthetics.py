@@ -45,7 +45,7 @@ def write_photos(folder: Path) -> None:
 def compare(root: str, encoder: str) -> None:
     """Fit on the training photos, and print how far off the predictions of the test photos are."""
     spaq = DATASETS["spaq"]
-    samples = with_features(spaq.read(root), spaq, image_features({"encoder": encoder}), root)
+    samples = with_features(spaq.read(root), spaq, image_features({"encoder": encoder, "pooling": "mean"}), root)
     train, test = spaq.split(root, 0)
     x, y = samples.x, samples.y
     print(f"{len(train)} photos to learn from, {len(test)} to test on, {x.shape[1]} features by {encoder!r}")

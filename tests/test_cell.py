@@ -102,7 +102,7 @@ def test_scores_of_values_by_hand():
 
 
 def test_errors_within_five_units_are_counted_from_the_median():
-    prediction = Prediction(np.array([[0.0, 1.0, 50.0], [0.0, 1.0, 50.0]]))  # median 1, mean 17
+    prediction = Prediction(np.array([[0.0, 1.0, 50.0], [0.0, 1.0, 53.0]]))  # medians 1, means 17 and 18
     scores = score(a_dataset(metrics=("cs",)), prediction, pd.DataFrame(), np.array([2.0, 17.0]), a_cell())
     assert scores["cs"] == 0.5
     assert scores["mae"] == 8.5
