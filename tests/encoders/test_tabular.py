@@ -530,7 +530,7 @@ def test_an_encoder_by_name(name, kind):
 
 
 def test_an_unknown_encoder_is_refused():
-    with refused(ValueError, "encoder must be one of auto, plain, periodic, piecewise, however: encoder='tree'"):
+    with refused(ValueError, "encoder must be one of auto, plain, periodic, piecewise, or, for images, small"):
         make_tabular_encoder("tree", fitted(mixed_table()), width=8, n_layers=1, dropout=0.0)
 
 
