@@ -4,6 +4,7 @@ import torch
 
 from diffor import DiffoRRegressor, load
 from diffor.encoders import Guide, GuideEncoder, TabularEncoder
+from diffor.encoders import guide as guide_module
 from diffor.encoders.guide import FoldTable, as_columns, best_share, level_means, prior_rows, split_folds
 
 
@@ -165,3 +166,28 @@ def test_guided_estimators_save_their_guide_and_small_or_unwilling_ones_have_non
     assert model.guide_ is not None
     assert DiffoRRegressor(**quick, guide=False).fit(X, y).guide_ is None
     assert model.fit(X[:60], y[:60]).guide_ is None
+
+
+def test_of_too_many_columns_those_that_go_with_the_target_are_read(monkeypatch):
+    monkeypatch.setattr(guide_module, "MAX_COLUMNS", 3)
+    generator = torch.Generator().manual_seed(0)
+    numbers = torch.rand(400, 8, generator=generator)
+    numbers[:, 2] = 0.5  # a constant column says nothing
+    y = (numbers[:, 5] + 1 - numbers[:, 7] + 0.5 * numbers[:, 1]) / 2.5
+    inputs = (numbers, torch.zeros(400, 0, dtype=torch.int64))
+    guide, seen = Guide.fit(inputs, y, None, seed=0)
+    assert all(fold.chosen.tolist() == [1, 5, 7] for fold in guide.folds)
+    assert (seen[:, 0] - y).abs().mean() < 0.03
+    restored = Guide.from_tensors(guide.to_tensors())
+    assert torch.equal(restored.transform(inputs), guide.transform(inputs))
+    weights = torch.ones(400)
+    weights[200:] = 0
+    y[200:] = numbers[200:, 0]  # rows of weight zero do not choose
+    assert 0 not in Guide.fit(inputs, y, weights, seed=0)[0].folds[0].chosen
+
+
+def test_a_guide_of_an_older_folder_reads_all_columns():
+    inputs = (torch.rand(200, 4), torch.zeros(200, 0, dtype=torch.int64))
+    guide, _ = Guide.fit(inputs, inputs[0][:, 0], None, seed=0)
+    older = {name: tensor for name, tensor in guide.to_tensors().items() if not name.endswith("chosen")}
+    assert torch.equal(Guide.from_tensors(older).transform(inputs), guide.transform(inputs))

@@ -31,6 +31,8 @@ PRIOR_ROWS = (2.0, 200.0)
 """A category's mean target counts as if so many rows of the overall mean had been seen before, at least and at most."""
 PLACE_ROUNDS, SPREAD_ROUNDS = 500, 60
 MAX_FIT_ROWS = 100_000
+MAX_COLUMNS = 256
+"""Columns that simple models read at most: of thousands they would take longer than the network that they advise."""
 N_CODING_PARTS = 5
 
 
@@ -44,9 +46,15 @@ class Fold(NamedTuple):
     """The curve's share of the place; the trees have the rest. **Shape:** ``()``."""
     levels: list[Tensor]
     """Mean target of each category's levels."""
+    chosen: Tensor
+    """Which columns are read. **Shape:** ``(at most MAX_COLUMNS,)``."""
+
+    def read(self, inputs: Inputs) -> Tensor:
+        """The columns that this fold's models read. **Shape:** -> ``(n, k)``."""
+        return read_columns(inputs, self.levels, self.chosen)
 
     def predict_place(self, columns: Tensor) -> Tensor:
-        """Expected place of the target. **Shape:** ``(n, p + c)`` -> ``(n,)``."""
+        """Expected place of the target. **Shape:** ``(n, k)`` -> ``(n,)``."""
         trees = self.place.predict(columns)
         if not self.smooth:
             return trees
@@ -90,7 +98,7 @@ class Guide:
         spread = cross_answer(tables, [trees.predict for trees in spreads], inputs, splits)
         share = torch.tensor(smooth, dtype=torch.float32)
         folds = [
-            Fold(trees, beside, curve, share, table.levels)
+            Fold(trees, beside, curve, share, table.levels, table.chosen)
             for trees, beside, curve, table in zip(places, spreads, curves, tables, strict=True)
         ]
         return cls(folds), torch.from_numpy(np.stack([place, spread], axis=1)).float()
@@ -99,7 +107,7 @@ class Guide:
         """What the trees say about rows that none of them has seen: the folds' mean. **Shape:** -> ``(n, 2)``."""
         answers = []
         for fold in self.folds:
-            columns = as_columns(inputs, fold.levels)
+            columns = fold.read(inputs)
             answers.append(torch.stack([fold.predict_place(columns), fold.spread.predict(columns)], dim=1))
         total = answers[0]
         for answer in answers[1:]:  # one after another: a mean over a dimension rounds by the number of rows
@@ -114,7 +122,7 @@ class Guide:
             for kind, trees in (("place", fold.place), ("spread", fold.spread)):
                 tensors |= {f"{start}{kind}.{name}": part for name, part in trees._asdict().items()}
             tensors |= {f"{start}curve.{name}": part for name, part in fold.curve._asdict().items()}
-            tensors[f"{start}smooth"] = fold.smooth
+            tensors[f"{start}smooth"], tensors[f"{start}chosen"] = fold.smooth, fold.chosen
             tensors |= {f"{start}levels.{column}": means for column, means in enumerate(fold.levels)}
         return tensors
 
@@ -131,7 +139,9 @@ class Guide:
             n_columns = sum(name.startswith(f"{start}levels.") for name in tensors)
             levels = [tensors[f"{start}levels.{column}"] for column in range(n_columns)]
             curve = Curve(**{name: tensors[f"{start}curve.{name}"] for name in Curve._fields})
-            folds.append(Fold(place, spread, curve, tensors[f"{start}smooth"], levels))
+            every = torch.arange(len(curve.centre))  # folders of older versions have read all columns
+            chosen = tensors.get(f"{start}chosen", every)
+            folds.append(Fold(place, spread, curve, tensors[f"{start}smooth"], levels, chosen))
         return cls(folds)
 
 
@@ -153,8 +163,14 @@ class FoldTable:
         coded = [
             as_columns(_take(inputs, self.rows[part]), means).numpy() for part, means in zip(parts, others, strict=True)
         ]
-        self.table = np.concatenate(coded)[np.argsort(np.concatenate(parts))]
-        self.check = as_columns(_take(inputs, self.check_rows), self.levels).numpy()
+        table = np.concatenate(coded)[np.argsort(np.concatenate(parts))]
+        self.chosen = choose_columns(table, target[self.rows], None if weights is None else weights[self.rows])
+        self.table = table[:, self.chosen.numpy()]
+        self.check = self.read(_take(inputs, self.check_rows)).numpy()
+
+    def read(self, inputs: Inputs) -> Tensor:
+        """The columns that this fold's models read, of any rows. **Shape:** -> ``(n, k)``."""
+        return read_columns(inputs, self.levels, self.chosen)
 
     def fit_trees(self, target: Floats, weights: Floats | None, rounds: int) -> Trees:
         """Boost trees on the rows until the check rows are answered no better. **Shape:** target ``(n,)``."""
@@ -229,6 +245,28 @@ def as_columns(inputs: Inputs, levels: list[Tensor]) -> Tensor:
     return columns if columns.shape[1] else columns.new_zeros(len(columns), 1)
 
 
+def read_columns(inputs: Inputs, levels: list[Tensor], chosen: Tensor) -> Tensor:
+    """The chosen ones of all columns. **Shape:** -> ``(n, k)``."""
+    columns = as_columns(inputs, levels)
+    return columns if len(chosen) == columns.shape[1] else columns[:, chosen]
+
+
+def choose_columns(table: Floats, target: Floats, weights: Floats | None) -> Tensor:
+    """All columns, or of too many those that go with the target most, up or down. **Shape:** ``(n, q)`` -> ``(k,)``.
+
+    >>> choose_columns(np.eye(3), np.arange(3.0), None)
+    tensor([0, 1, 2])
+    """
+    if table.shape[1] <= MAX_COLUMNS:
+        return torch.arange(table.shape[1])
+    importance = np.ones(len(target)) if weights is None else weights
+    apart = table - np.average(table, axis=0, weights=importance)
+    together = np.abs((importance * (target - np.average(target, weights=importance))) @ apart)
+    spread = np.sqrt(importance @ apart**2)
+    relation = np.divide(together, spread, out=np.zeros_like(together), where=spread > 1e-9)
+    return torch.from_numpy(np.sort(np.argsort(-relation, kind="stable")[:MAX_COLUMNS]))
+
+
 def cross_answer(
     tables: list[FoldTable], answers: list[Callable[[Tensor], Tensor]], inputs: Inputs, splits: list[Split]
 ) -> Floats:
@@ -236,7 +274,7 @@ def cross_answer(
     seen = np.zeros(len(inputs[0]))
     for table, answer, (_, held) in zip(tables, answers, splits, strict=True):
         for block in np.array_split(held, max(1, len(held) // MAX_FIT_ROWS)):
-            seen[block] = answer(as_columns(_take(inputs, block), table.levels)).numpy()
+            seen[block] = answer(table.read(_take(inputs, block))).numpy()
     return seen
 
 
