@@ -5,7 +5,16 @@ import torch
 from diffor import DiffoRRegressor
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder
-from diffor.ensemble import KINDS, ValidationScore, choose_encoders, fit_dispersion, keep_better, set_fineness
+from diffor.ensemble import (
+    KINDS,
+    WIDE_TABLE,
+    ValidationScore,
+    choose_encoders,
+    fit_dispersion,
+    keep_better,
+    name_encoders,
+    set_fineness,
+)
 from diffor.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.prediction import Prediction
 from diffor.presets import PRESETS, count_members
@@ -222,3 +231,12 @@ def test_calibrated_intervals_are_no_worse_on_validation_rows():
 def test_wrong_numbers_of_members_are_named(wrong):
     with pytest.raises(ValueError, match="n_members must be 'auto' or at least 1, however: n_members="):
         DiffoRRegressor(**QUICK | {"n_members": wrong}).fit(*make_data())
+
+
+@pytest.mark.parametrize(("n_columns", "embedding"), [(WIDE_TABLE, "periodic"), (WIDE_TABLE + 1, "plain")])
+def test_numbers_of_wide_tables_are_not_embedded(n_columns, embedding):
+    rows = Rows((torch.zeros(9, n_columns), torch.zeros(9, 0, dtype=torch.int64)), torch.rand(9), None, torch.arange(9))
+    kinds = name_encoders(PRESETS["balanced"], rows, has_fineness=True)
+    assert len(kinds) == 4
+    assert any(embedding in kind for kind in kinds)
+    assert any("periodic" in kind or "piecewise" in kind for kind in kinds) == (embedding == "periodic")

@@ -49,6 +49,8 @@ ways: where the guide is close to the target some do better without it, elsewher
 else. Where rows abound, the guide helps all. Grades have one increment for each border, so no member is coarse."""
 SHARP, NOISY = 0.05, 0.11
 """Mean distances of the target from the guide's answer, as shares of its range: see :func:`set_fineness`."""
+WIDE_TABLE = 256
+"""Of more numbers than this none is embedded: each would become dozens, and so many say enough together."""
 CLEARLY_BETTER = 0.98
 """Some of the members replace all of them where their score is at most this share of that of all ..."""
 STANDARD_ERRORS = 2.0
@@ -208,7 +210,16 @@ def name_encoders(settings: Settings, data: Rows, has_fineness: bool) -> list[st
     encoders = choose_encoders(count, len(data), spread, of_grades=not has_fineness)
     if has_fineness:
         encoders = [set_fineness(kind, spread, can_halve=settings.n_increments % 2 == 0) for kind in encoders]
-    return encoders
+    return [as_plain(kind) for kind in encoders] if data.inputs[0].shape[1] > WIDE_TABLE else encoders
+
+
+def as_plain(kind: str) -> str:
+    """A member's kind without an embedding of its numbers.
+
+    >>> as_plain("periodic+guide+coarse"), as_plain("guide")
+    ('plain+guide+coarse', 'guide')
+    """
+    return kind.replace("periodic", "plain").replace("piecewise", "plain")
 
 
 def choose_encoders(count: int, n_rows: int, spread: float | None, of_grades: bool) -> list[str]:
