@@ -97,7 +97,7 @@ class DiffoRClassifier(GradeEstimator):
 
     ``grades`` lists the grades from lowest to highest; without it the order is that of an ordered pandas category, or
     of sorting. ``decision`` is what ``predict`` answers with: the ``median`` grade (fewest steps off), the ``mode``
-    (most often exactly right) or ``qwk`` (smallest squared distance, for quadratic weighted kappa).
+    (most often exactly right) or ``qwk`` (means moved apart as far as grades are, for quadratic weighted kappa).
 
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 200)[:, None]
