@@ -173,3 +173,14 @@ def fill_up(rows: Tensor, multiple: int) -> Tensor:
 def weighted_mean(values: Tensor, weights: Tensor | None) -> Tensor:
     """Mean over rows, each counted by its weight; weights have mean 1 over all training rows. **Shape:** ``(n,)``."""
     return values.mean() if weights is None else (values * weights).mean()
+
+
+def subset_mean(values: Tensor, members: Tensor, weights: Tensor | None) -> Tensor:
+    """Mean over the rows that belong to a subset, by weight; 0 where there are none. **Shape:** each ``(n,)``.
+
+    >>> import torch
+    >>> subset_mean(torch.tensor([1.0, 9.0]), torch.tensor([True, False]), None).item()
+    1.0
+    """
+    shares = members.to(values) if weights is None else members * weights
+    return (values * shares).sum() / shares.sum().clamp(min=torch.finfo(values.dtype).tiny)

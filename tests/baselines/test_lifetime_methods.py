@@ -22,7 +22,6 @@ from diffor.baselines.lifetime import (
     TwoStage,
     ZeroInflated,
     ZeroInflatedLogNormal,
-    subset_mean,
     ziln_nll,
 )
 from diffor.baselines.lifetime_buckets import (
@@ -43,7 +42,7 @@ from diffor.baselines.lifetime_mixtures import (
     logistic_mixture_nll,
     selection_losses,
 )
-from diffor.method import Method
+from diffor.method import Method, subset_mean
 
 CLASSES = {**LIFETIME_METHODS, **LIFETIME_MIXTURE_METHODS, **LIFETIME_BUCKET_METHODS}
 WITH_DISTRIBUTION = [name for name, method in CLASSES.items() if issubclass(method, DistributionMethod)]

@@ -148,9 +148,3 @@ def moving_average(levels: Floats, counts: Floats, window: int) -> Floats:
     """
     kernel, middle = np.ones(2 * window - 1), slice(window - 1, window - 1 + len(levels))
     return np.asarray(np.convolve(levels * counts, kernel)[middle] / np.convolve(counts, kernel)[middle])
-
-
-def subset_mean(values: Tensor, members: Tensor, weights: Tensor | None) -> Tensor:
-    """Weighted mean over some of the rows, 0 where there is none. **Shape:** ``(n,)``, booleans ``(n,)`` -> scalar."""
-    shares = members.to(values) if weights is None else members * weights
-    return (values * shares).sum() / shares.sum().clamp(min=torch.finfo(values.dtype).tiny)

@@ -19,11 +19,10 @@ from diffor.baselines.duration_groups import (
     mid_rank,
     moving_average,
     required_duration,
-    subset_mean,
     two_levels,
 )
 from diffor.baselines.settings import check_counts, check_not_negative, check_positive
-from diffor.method import Method, weighted_mean
+from diffor.method import Method, subset_mean, weighted_mean
 
 EPSILON = 1e-6
 """What keeps the log-odds of CWM finite."""

@@ -12,7 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from diffor.baselines.densities import HALF_LOG_TWO_PI, centre_and_spread, hold_at_ends
 from diffor.baselines.distribution import Distribution, DistributionMethod, PointMethod
 from diffor.baselines.settings import check_counts
-from diffor.method import Method, weighted_mean
+from diffor.method import Method, subset_mean, weighted_mean
 
 LARGEST_SPREAD = 3.0
 """Spread on the log scale beyond which an expectation is no longer believed."""
@@ -84,16 +84,6 @@ class ZeroInflated(Distribution):
         wanted, chance = levels.expand(len(self.chance), -1), self.chance[:, None]
         share = ((wanted - 1 + chance) / chance.clamp(min=torch.finfo(chance.dtype).tiny)).clamp(0, 1)
         return torch.where(wanted <= 1 - chance, torch.zeros_like(share), self.positive.quantile(share))
-
-
-def subset_mean(values: Tensor, members: Tensor, weights: Tensor | None) -> Tensor:
-    """Mean over the rows that belong to a subset, by weight; 0 where there are none. **Shape:** each ``(n,)``.
-
-    >>> subset_mean(torch.tensor([1.0, 9.0]), torch.tensor([True, False]), None).item()
-    1.0
-    """
-    shares = members.to(values) if weights is None else members * weights
-    return (values * shares).sum() / shares.sum().clamp(min=1e-12)
 
 
 def log_odds_of_positive(y: Tensor) -> float:
