@@ -179,11 +179,7 @@ def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, An
     if arguments.workers:
         worker_pool(arguments.workers).shutdown()
     return {
-        "command": "python benchmarks/images.py" + circumstances.command_line(words).removeprefix("diffor"),
-        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "commit": circumstances.commit(),
-        "machine": circumstances.machine(),
-        "versions": circumstances.versions(["pillow", "joblib"]),
+        **circumstances.origin("python benchmarks/images.py", words, ["pillow", "joblib"]),
         "encoder": arguments.encoder,
         "side": arguments.side,
         "n_images": len(paths),

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -169,14 +168,9 @@ def as_markdown(made: Sequence[dict[str, Any]]) -> str:
 def origin(words: Sequence[str], arguments: argparse.Namespace) -> dict[str, Any]:
     """Where the figures come from: command, code, versions, machine, and what was measured."""
     return {
-        "command": "python benchmarks/method_costs.py" + circumstances.command_line(words).removeprefix("diffor"),
-        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "commit": circumstances.commit(),
-        "machine": circumstances.machine(),
-        "load_before": round(os.getloadavg()[0], 2),
+        **circumstances.origin("python benchmarks/method_costs.py", words),
         "threads": 1,
         "clock": "processor time",
-        "versions": circumstances.versions(),
         "yardstick": YARDSTICK,
         "rounds": arguments.rounds,
         "batch_rows": TrainConfig().batch_size,

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -261,21 +260,13 @@ def measure(turns: Sequence[Turn], arguments: argparse.Namespace) -> list[Figure
 
 def origin(words: Sequence[str], methods: Sequence[str]) -> dict[str, Any]:
     """Where the figures come from: command, code, versions and machine."""
-    versions = circumstances.versions()
+    where = circumstances.origin("python benchmarks/sampling.py", words)
     if "treeffuser" in methods:
         code = "from importlib.metadata import version as v; print(*map(v, ('treeffuser', 'lightgbm')))"
         command = [str(environment_python("treeffuser")), "-c", code]
         found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
-        versions |= dict(zip(("treeffuser", "lightgbm"), found, strict=True))
-    return {
-        "command": "python benchmarks/sampling.py" + circumstances.command_line(words).removeprefix("diffor"),
-        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "commit": circumstances.commit(),
-        "machine": circumstances.machine(),
-        "load_before": round(os.getloadavg()[0], 2),
-        "threads": 1,
-        "versions": versions,
-    }
+        where["versions"] |= dict(zip(("treeffuser", "lightgbm"), found, strict=True))
+    return where | {"threads": 1}
 
 
 def parse_arguments(words: Sequence[str]) -> argparse.Namespace:

@@ -128,18 +128,6 @@ def describe(found: dict[str, float]) -> str:
 # --- the run ---
 
 
-def origin(words: Sequence[str]) -> dict[str, Any]:
-    """Where the figures come from: command, code, versions and machine."""
-    return {
-        "command": "python benchmarks/scaling.py" + circumstances.command_line(words).removeprefix("diffor"),
-        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "commit": circumstances.commit(),
-        "machine": circumstances.machine(),
-        "versions": circumstances.versions(),
-        "law": LAW,
-    }
-
-
 def table_line(fit: dict[str, Any]) -> str:
     """What is shown of a fit, as a line of the table."""
     return "  ".join(f"{fit[name]:{form}}".rjust(WIDTHS[name]) for name, form in SHOWN.items())
@@ -148,7 +136,13 @@ def table_line(fit: dict[str, Any]) -> str:
 def measure(arguments: argparse.Namespace, words: Sequence[str]) -> None:
     """Fit every preset and size, printing and writing each as soon as it is known."""
     out: Path = arguments.out
-    written: dict[str, Any] = {**origin(words), "threads": arguments.threads, "fits": [], "growth": {}}
+    written: dict[str, Any] = {
+        **circumstances.origin("python benchmarks/scaling.py", words),
+        "law": LAW,
+        "threads": arguments.threads,
+        "fits": [],
+        "growth": {},
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
     for preset in arguments.preset:
         print(f"\n{preset}\n" + "  ".join(name.rjust(WIDTHS[name]) for name in SHOWN), flush=True)

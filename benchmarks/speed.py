@@ -17,7 +17,6 @@ import hashlib
 import json
 import operator
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -40,7 +39,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import diffor
-from diffor import DiffoRRegressor
+from diffor import DiffoRRegressor, circumstances
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import make_tabular_encoder
 from diffor.method import Method, OrdinalEnsemble, OrdinalModel, weighted_mean
@@ -527,45 +526,8 @@ def environment(threads: int) -> dict[str, str]:
 
 def context(bench: Bench) -> dict[str, Any]:
     """Where a figure comes from: command, seed, code and machine."""
-    return {
-        "command": " ".join(["python benchmarks/speed.py", *sys.argv[1:]]),
-        "seed": bench.seed,
-        "quick": bench.quick,
-        "commit": commit(),
-        "source_sha256": source_hash(),
-        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": machine(bench.threads),
-    }
-
-
-def machine(threads: int) -> dict[str, Any]:
-    """What the figures were measured on."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "cpu": models[0] if models else platform.processor(),
-        "cores": os.cpu_count(),
-        "threads": threads,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "load_before": round(os.getloadavg()[0], 2),
-    }
-
-
-def commit() -> str:
-    """The commit that is checked out, read without running git; ``source_sha256`` tells of changes since."""
-    folder = ROOT / ".git"
-    if not (folder / "HEAD").exists():
-        return "unknown"
-    head = (folder / "HEAD").read_text().strip()
-    if not head.startswith("ref: "):
-        return head
-    name = head.removeprefix("ref: ")
-    if (folder / name).exists():
-        return (folder / name).read_text().strip()
-    packed = folder / "packed-refs"
-    lines = packed.read_text().splitlines() if packed.exists() else []
-    return next((line.split()[0] for line in lines if line.endswith(f" {name}")), "unknown")
+    where = circumstances.origin("python benchmarks/speed.py", sys.argv[1:])
+    return where | {"seed": bench.seed, "quick": bench.quick, "threads": bench.threads, "source_sha256": source_hash()}
 
 
 def source_hash() -> str:
@@ -601,9 +563,7 @@ def parse_arguments() -> argparse.Namespace:
 def run(bench: Bench, chosen: Sequence[str]) -> list[dict[str, Any]]:
     """Measure, printing each figure as soon as it is known."""
     origin = context(bench)
-    print(
-        ", ".join(f"{key}: {value}" for key, value in (origin["machine"] | {"commit": origin["commit"][:12]}).items())
-    )
+    print(f"{origin['machine']}, {bench.threads} threads, load {origin['load_before']}, commit {origin['commit']}")
     records = []
     for name in chosen:
         started = time.perf_counter()

@@ -249,11 +249,7 @@ def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, An
         found = answer_of(own_command("--read", root), environment)
         found |= kill_and_resume(root, environment)
     return {
-        "command": "python benchmarks/streaming.py" + circumstances.command_line(words).removeprefix("diffor"),
-        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "commit": circumstances.commit(),
-        "machine": circumstances.machine(),
-        "versions": circumstances.versions(),
+        **circumstances.origin("python benchmarks/streaming.py", words),
         "threads": arguments.threads,
         **found,
     }

@@ -41,3 +41,10 @@ def test_the_machine_has_a_name_and_cores():
 def test_commands_carry_no_folders_of_this_machine():
     words = ["bench", "/home/x/run.toml", "--root=/data/here", "--out", "lines/a b.jsonl"]
     assert circumstances.command_line(words) == "diffor bench run.toml --root=ROOT --out 'lines/a b.jsonl'"
+
+
+def test_figures_say_where_they_come_from():
+    found = circumstances.origin("python benchmarks/speed.py", ["--only", "one row", "/data/faces"], ["matplotlib"])
+    assert found["command"] == "python benchmarks/speed.py --only 'one row' faces"
+    assert found.keys() == {"command", "when", "commit", "machine", "load_before", "versions"}
+    assert found["versions"] == circumstances.versions(["matplotlib"])

@@ -6,10 +6,12 @@ import os
 import platform
 import shlex
 import subprocess
+import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import diffor
 
@@ -65,13 +67,29 @@ def machine() -> str:
     return f"{name}, {os.cpu_count()} cores, {platform.system()}"
 
 
-def command_line(words: Sequence[str]) -> str:
+def origin(program: str, words: Sequence[str], further: Iterable[str | None] = ()) -> dict[str, Any]:
+    """Where figures come from: command, time, commit, machine, its load, and versions (of ``further`` packages too).
+
+    >>> origin("python benchmarks/speed.py", ["--quick"])["command"]
+    'python benchmarks/speed.py --quick'
+    """
+    return {
+        "command": command_line(words, program),
+        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "commit": commit(),
+        "machine": machine(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "versions": versions(further),
+    }
+
+
+def command_line(words: Sequence[str], program: str = "diffor") -> str:
     """A command as it could be typed elsewhere: folders of this machine are left out.
 
     >>> command_line(["bench", "/home/me/quick.toml", "--root", "/data", "--jobs", "2"])
     'diffor bench quick.toml --root ROOT --jobs 2'
     """
-    kept = ["diffor"]
+    kept = shlex.split(program)
     for place, word in enumerate(words):
         if place and words[place - 1] == "--root":
             kept.append("ROOT")
