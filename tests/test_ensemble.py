@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from diffor import DiffoRRegressor
+from diffor import DiffoRClassifier, DiffoRRegressor
+from diffor.baselines.densities import MixtureDensity
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder
 from diffor.ensemble import (
@@ -240,3 +241,43 @@ def test_numbers_of_wide_tables_are_not_embedded(n_columns, embedding):
     assert len(kinds) == 4
     assert any(embedding in kind for kind in kinds)
     assert any("periodic" in kind or "piecewise" in kind for kind in kinds) == (embedding == "periodic")
+
+
+# --- a partner ---
+
+
+def test_each_member_has_a_partner_of_its_kind_and_both_draw():
+    X, y = make_data()
+    model = DiffoRRegressor(**QUICK | {"partner": "mdn", "encoder": "plain", "n_members": 2}).fit(X, y)
+    assert model.encoders_ == ["plain+guide"] * 2 + ["plain+guide+partner"] * 2
+    methods = [type(member.method) for member in model.model_.members]
+    assert methods == [IncrementDiffusion] * 2 + [MixtureDensity] * 2
+    assert [share for _, _, share in model.model_.shares(8)] == [2] * 4
+    assert {"denoise", "increment"} < model.history_.records[0].keys()
+    distribution = model.predict_distribution(X[:5])
+    assert np.allclose(model.predict(X[:5]), distribution.median)  # not the mean that the partner alone decides by
+
+
+def test_with_a_partner_increments_are_those_of_diffor_and_files_keep_all(tmp_path):
+    X, y = make_data()
+    settings = QUICK | {"encoder": "plain", "guide": False, "calibrate": False, "max_steps": 10}
+    model = DiffoRRegressor(**settings, partner="mdn").fit(X, y)
+    increments = model.predict_increments(X[:6])
+    assert increments.shape == (6, 8)
+    assert (increments >= 0).all()
+    model.save(tmp_path / "model")
+    again = DiffoRRegressor.load(tmp_path / "model")
+    assert np.array_equal(again.sample(X[:6], 9), model.sample(X[:6], 9))
+
+
+def test_the_accurate_preset_has_a_partner_and_none_switches_it_off():
+    X, y = make_data(120)
+    grades = np.digitize(y, [-0.5, 0.5])
+    accurate = QUICK | {"preset": "accurate", "max_steps": 2}
+    of_values = DiffoRRegressor(**accurate).fit(X, y)
+    of_grades = DiffoRClassifier(**accurate).fit(X, grades)
+    alone = DiffoRRegressor(**accurate, partner="none").fit(X, y)
+    assert [kind.endswith("+partner") for kind in of_values.encoders_] == [False] * 4 + [True] * 4
+    assert of_grades.model_.members[-1].method.binning.n_bins == 3
+    assert of_grades.predict_proba(X[:4]).shape == (4, 3)
+    assert not any("partner" in kind for kind in alone.encoders_)

@@ -307,6 +307,8 @@ def test_very_few_rows_can_be_fitted():
             {"encoder": "convnet"},
             "encoder must be one of auto, plain, periodic, piecewise, or, for images, .*, however: encoder='convnet'",
         ),
+        ({"partner": "mnd"}, "partner must be one of none, auto, .*, however: partner='mnd' \\(did you mean 'mdn'"),
+        ({"partner": "cwm"}, "partner must be one of .*, however: partner='cwm'"),
         ({"process": "magic"}, "process must be one of diffusion, flow_matching"),
         ({"denoiser": "cnn"}, "denoiser must be one of mlp, transformer"),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\)"),

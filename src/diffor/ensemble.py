@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -20,7 +21,7 @@ from diffor.grades import Spread, grade_shares
 from diffor.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.prediction import Prediction
-from diffor.presets import SMALL_TABLE, Settings, choose_dropout, count_members
+from diffor.presets import SMALL_TABLE, Settings, choose_dropout, choose_partner, count_members
 from diffor.target import GradeScale, TargetScale
 from diffor.train import History, Rows, TrainConfig, predict_in_chunks, train
 
@@ -37,6 +38,8 @@ IMAGES = "images"
 """The kind of a member that reads images and no table."""
 COARSE = "+coarse"
 """What is added to the kind of a member with half as many increments: better where the target is mostly noise."""
+BESIDE = "+partner"
+"""What is added to the kind of a member whose method is the partner's."""
 KINDS: dict[str, tuple[str, ...]] = {
     "many rows": ("periodic+guide", "piecewise+guide+coarse"),
     "sharp": ("piecewise+guide", "periodic+coarse", "periodic+guide", "piecewise+coarse"),
@@ -122,7 +125,7 @@ def make_ensemble(
         torch.manual_seed(seed)
         for kind in encoders:
             encoder = make_encoder(kind, inputs, settings, n_rows, make_images)
-            members.append(OrdinalModel(encoder, make_method(settings, encoder.out_features, COARSE in kind)))
+            members.append(OrdinalModel(encoder, make_method(settings, encoder.out_features, kind)))
     return OrdinalEnsemble(members)
 
 
@@ -152,14 +155,24 @@ def _make_table_encoder(
     )
 
 
-def make_method(settings: Settings, n_features: int, is_coarse: bool = False) -> Method:
-    """The method that settings name; only DiffoR's can be coarse."""
+def make_method(settings: Settings, n_features: int, kind: str) -> Method:
+    """The method of a member of this kind: the one that settings name or its partner; only DiffoR's can be coarse."""
+    if BESIDE in kind:
+        return make_partner(settings, n_features)
     if settings.method != "diffor":
         return METHODS[settings.method](n_features, **settings.method_settings)
     arguments = settings.for_method()
-    if is_coarse:
+    if COARSE in kind:
         arguments["n_increments"] = settings.n_increments // 2
     return METHODS["diffor"](n_features, **arguments)
+
+
+def make_partner(settings: Settings, n_features: int) -> Method:
+    """The method that stands beside DiffoR; where increments are borders between grades, it is told their number."""
+    partner = METHODS[str(choose_partner(settings))]
+    if settings.decoding == "cumulative" and "n_grades" in inspect.signature(partner).parameters:
+        return partner(n_features, n_grades=settings.n_increments + 1)
+    return partner(n_features)
 
 
 def fit_ensemble(
@@ -173,7 +186,7 @@ def fit_ensemble(
 ) -> tuple[OrdinalEnsemble, list[str], History]:
     """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
     has_fineness = settings.method == "diffor" and settings.decoding != "cumulative"
-    encoders = name_encoders(settings, data, has_fineness)
+    encoders = add_partners(name_encoders(settings, data, has_fineness), choose_partner(settings))
     ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data), make_images).to(data.y.device)
     # Rows of weight zero count as if they were not there; images are not looked at.
     counted = data if data.weights is None else replace(data, images=None).take(data.weights > 0)
@@ -211,6 +224,15 @@ def name_encoders(settings: Settings, data: Rows, has_fineness: bool) -> list[st
     if has_fineness:
         encoders = [set_fineness(kind, spread, can_halve=settings.n_increments % 2 == 0) for kind in encoders]
     return [as_plain(kind) for kind in encoders] if data.inputs[0].shape[1] > WIDE_TABLE else encoders
+
+
+def add_partners(kinds: list[str], partner: str | None) -> list[str]:
+    """The members' kinds, and beside each, where there is a partner, one of the same kind with the partner's method.
+
+    >>> add_partners(["periodic+guide+coarse"], "mdn")
+    ['periodic+guide+coarse', 'periodic+guide+partner']
+    """
+    return kinds if partner is None else kinds + [kind.replace(COARSE, "") + BESIDE for kind in kinds]
 
 
 def as_plain(kind: str) -> str:

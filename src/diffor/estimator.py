@@ -19,8 +19,9 @@ class DiffoRRegressor(ValueEstimator):
     Parameters left at None come from the preset (``fast``, ``balanced``, ``accurate`` or ``paper``); after ``fit``,
     ``settings_`` holds what was used. ``bounds`` are the legal range of the target (found in the data if None) and
     ``transform`` spreads it over [0, 1]: ``uniform``, ``quantile``, ``log``, or ``auto`` (``log`` for heavy right
-    tails). ``guide`` lets boosted trees advise the networks. ``n_jobs`` is the number of CPU threads: one if None, all
-    if -1, which pays for large tables on an idle machine.
+    tails). ``guide`` lets boosted trees advise the networks. ``partner`` names a method whose members answer beside
+    DiffoR's own, one for each: ``auto`` in the preset ``accurate``, elsewhere ``none``. ``n_jobs`` is the number of CPU
+    threads: one if None, all if -1, which pays for large tables on an idle machine.
 
     With an ``encoder`` of images (``small``, ``resnet18``, ``resnet34``, ``resnet50``, ``efficientnet-lite0``,
     ``timm:NAME``, or a network with ``out_features``) X is a list of paths, a folder, a data frame with a column
@@ -80,6 +81,7 @@ class DiffoRRegressor(ValueEstimator):
         patience: int | None = None,
         evaluate_every: int | None = None,
         n_members: int | str | None = None,
+        partner: str | None = None,
         calibrate: bool | None = None,
         validation_fraction: float = 0.1,
         encoder_weights: str | Path | None = None,
@@ -147,6 +149,7 @@ class DiffoRClassifier(GradeEstimator):
         patience: int | None = None,
         evaluate_every: int | None = None,
         n_members: int | str | None = None,
+        partner: str | None = None,
         calibrate: bool | None = None,
         validation_fraction: float = 0.1,
         encoder_weights: str | Path | None = None,

@@ -126,7 +126,8 @@ class OrdinalEnsemble(nn.Module):
     def forward(self, inputs: Inputs, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Loss terms, summed over the members: each learns as if alone. **Shape:** as :class:`OrdinalModel`."""
         losses = [member(inputs, y, weights, **side) for member in self.members]
-        return {name: torch.stack([terms[name] for terms in losses]).sum() for name in losses[0]}
+        names = dict.fromkeys(name for terms in losses for name in terms)  # members may differ in their terms
+        return {name: torch.stack([terms[name] for terms in losses if name in terms]).sum() for name in names}
 
     def shares(self, n_samples: int) -> list[tuple[OrdinalModel, int, int]]:
         """Each member that draws, with its place and its number of samples."""
@@ -143,17 +144,23 @@ class OrdinalEnsemble(nn.Module):
         # Each member has noise of its own: the keys are moved by its place.
         parts = [member.predict(inputs, keys + place, share, **side) for member, place, share in self.shares(n_samples)]
         points = [part.point for part in parts if part.point is not None]
-        point = np.mean(points, axis=0) if points else None
+        point = np.mean(points, axis=0) if len(points) == len(parts) else None
         prediction = Prediction(np.concatenate([part.samples for part in parts], axis=1), point)
         factor = float(self.dispersion)
         return prediction if factor == 1 else prediction.widen(factor, 0.0, 1.0)
 
     def average(
-        self, ask: Callable[[OrdinalModel], Callable[..., Tensor]], inputs: Inputs, keys: Tensor, n_samples: int
+        self, ask: Callable[[OrdinalModel], Callable[..., Tensor] | None], inputs: Inputs, keys: Tensor, n_samples: int
     ) -> Tensor:
-        """Mean over the members of what ``ask(member)`` answers to features, keys and a number of samples."""
+        """Mean over the members of what ``ask(member)`` answers to features, keys and a number of samples.
+
+        Members for which there is nothing to ask are left out.
+        """
+        asked = ((ask(member), member, place, share) for member, place, share in self.shares(n_samples))
         answers = [
-            member.answer(ask(member), inputs, keys + place, share) for member, place, share in self.shares(n_samples)
+            member.answer(question, inputs, keys + place, share)
+            for question, member, place, share in asked
+            if question is not None
         ]
         return torch.stack(answers).mean(dim=0)
 

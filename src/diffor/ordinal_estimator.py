@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -484,9 +484,11 @@ class OrdinalEstimator(BaseEstimator):
         return tags
 
 
-def _increments_of(n_increments: int, member: OrdinalModel) -> Callable[..., torch.Tensor]:
-    """What to ask a member about increments, all members at the same fineness."""
-    method = cast(IncrementDiffusion, member.method)
+def _increments_of(n_increments: int, member: OrdinalModel) -> Callable[..., torch.Tensor] | None:
+    """What to ask a member about increments, all members at the same fineness; nothing where it is the partner's."""
+    method = member.method
+    if not isinstance(method, IncrementDiffusion):
+        return None
     return partial(method.increments, refinement=n_increments // method.n_increments)
 
 
