@@ -198,6 +198,13 @@ def test_fit_options_reach_the_estimator(home: Path, here: Path, capsys: pytest.
     np.testing.assert_array_equal(model.predict(rows[FEATURES]), same.predict(rows[FEATURES]))
 
 
+def test_fit_without_a_guide(home: Path, here: Path) -> None:
+    arguments = ["fit", str(home / "rows.csv"), "--target", "price", *FAST, "--no-guide", "--out", "model"]
+    assert main(arguments) == 0
+    assert not any("guide" in kind for kind in diffor.load("model").encoders_)
+    assert any("guide" in kind for kind in diffor.load(home / "price").encoders_)
+
+
 def test_fit_replaces_a_model_only_if_forced(home: Path, here: Path) -> None:
     shutil.copytree(home / "quality", "model")
     arguments = ["fit", str(home / "rows.csv"), "--target", "price", *FAST, "--out", "model"]

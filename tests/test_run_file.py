@@ -106,6 +106,18 @@ def test_other_methods_keep_the_settings_of_the_file(plan):
     assert other.methods[1].settings == {"n_increments": 4}
 
 
+def test_what_is_said_of_all_methods_holds_for_those_of_the_command_line():
+    every = {"names": ["diffor"], "method:*": {"max_steps": 7}, "method:corn": {"n_bins": 9}}
+    plan = plan_from({"datasets": ["diabetes"], "methods": every})
+    other = with_methods(plan, ["method:corn", "method:sord", "diffor"])
+    assert [dict(method.settings) for method in other.methods] == [
+        {},
+        {"max_steps": 7, "n_bins": 9},
+        {"max_steps": 7},
+        {},
+    ]
+
+
 def test_suites_of_data_sets():
     assert suite_of("diabetes") == "open"
     assert suite_of("no such set") is None

@@ -97,6 +97,8 @@ class Plan:
     """Row limits of single data sets, which go before those of the run."""
     images: Mapping[str, Any] = field(default_factory=dict)
     """What is said about the features of pictures; what is not said is chosen."""
+    shared_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of every method on the shared encoder, ``[methods."method:*"]``."""
 
     def dataset_names(self) -> list[str]:
         """All data sets, each once: those of the suites, then those named."""
@@ -162,7 +164,7 @@ def plan_from(content: Mapping[str, Any], where: str = "the run file") -> Plan:
     """
     content = dict(content)
     tuning = content.pop("tuning", {})
-    known = {entry.name for entry in fields(Plan)} - {"limits", "trials"}
+    known = {entry.name for entry in fields(Plan)} - {"limits", "trials", "shared_settings"}
     _check_keys(content, {*known, "tuning"}, where)
     _check_keys(_as_table(tuning, "tuning", where), {"trials"}, f"[tuning] of {where}")
     names, limits = _names_and_tables(content.pop("datasets", []), "datasets", where)
@@ -177,6 +179,7 @@ def plan_from(content: Mapping[str, Any], where: str = "the run file") -> Plan:
         seeds=as_seeds(content.get("seeds", 1)),
         trials=tuning.get("trials"),
         limits=limits,
+        shared_settings=tables.get(EVERY_METHOD, {}),
     )
     return checked(plan)
 
@@ -263,9 +266,10 @@ def checked(plan: Plan) -> Plan:
 
 
 def with_methods(plan: Plan, names: Sequence[str]) -> Plan:
-    """The plan with other methods; those that it knows keep their settings."""
+    """The plan with other methods: those that it knows keep their settings, what it says of all holds for new ones."""
     known = {method.name: method for method in plan.methods}
-    fresh = {method.name: method for method in make_methods(names, {}, "the command line")}
+    tables = {EVERY_METHOD: dict(plan.shared_settings)}
+    fresh = {method.name: method for method in make_methods(names, tables, "the command line")}
     return replace(plan, methods=tuple(known.get(name, method) for name, method in fresh.items()))
 
 

@@ -59,6 +59,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--calibration", metavar="FILE", help="rows of their own, from which predict --coverage gets its guarantee"
     )
+    command.add_argument("--no-guide", action="store_true", help="networks alone, not advised by boosted trees")
     command.add_argument("--max-steps", type=as_count, metavar="N", help="training steps at most")
     command.add_argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
     command.add_argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
@@ -224,6 +225,7 @@ def _make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> 
 
     shared = {
         "preset": arguments.preset,
+        "guide": False if arguments.no_guide else None,
         "max_steps": arguments.max_steps,
         "time_limit": arguments.time_limit,
         "checkpoint_dir": arguments.checkpoint,
