@@ -91,7 +91,7 @@ PRESETS = {
         n_members=1,
         max_steps=600,
     ),
-    "accurate": Settings(partner="auto", n_samples=128, n_members=4),
+    "accurate": Settings(partner="auto", n_samples=128),
     # The paper to the letter, where it is stated. NOTE[DIFF]: it trains for epochs (50 of batch 1024 on tables, 100 of
     # batch 128 on images); a number of steps means the same for every table size. It names no averaging, clipping,
     # warm-up or decay, so there are none.
