@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,6 @@ from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder
 from diffor.ensemble import (
     KINDS,
-    WIDE_TABLE,
     ValidationScore,
     choose_encoders,
     fit_dispersion,
@@ -18,7 +19,7 @@ from diffor.ensemble import (
 )
 from diffor.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.prediction import Prediction
-from diffor.presets import PRESETS, count_members
+from diffor.presets import PRESETS, WIDE_TABLE, count_members, settle_partner
 from diffor.target import TargetScale
 from diffor.train import Rows
 
@@ -278,6 +279,15 @@ def test_the_accurate_preset_has_a_partner_and_none_switches_it_off():
     of_grades = DiffoRClassifier(**accurate).fit(X, grades)
     alone = DiffoRRegressor(**accurate, partner="none").fit(X, y)
     assert [kind.endswith("+partner") for kind in of_values.encoders_] == [False] * 4 + [True] * 4
+    assert (of_values.settings_.partner, of_grades.settings_.partner) == ("mdn", "cross-entropy")
     assert of_grades.model_.members[-1].method.binning.n_bins == 3
     assert of_grades.predict_proba(X[:4]).shape == (4, 3)
     assert not any("partner" in kind for kind in alone.encoders_)
+
+
+def test_many_numbers_have_another_partner_than_few():
+    assert settle_partner(PRESETS["accurate"], WIDE_TABLE).partner == "mdn"
+    assert settle_partner(PRESETS["accurate"], WIDE_TABLE + 1).partner == "cross-entropy"
+    assert settle_partner(replace(PRESETS["accurate"], encoder="small"), 0).partner == "cross-entropy"
+    assert settle_partner(replace(PRESETS["accurate"], partner="sord"), 0).partner == "sord"
+    assert settle_partner(replace(PRESETS["accurate"], method="corn"), 0).partner == "none"

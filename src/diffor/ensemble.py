@@ -21,7 +21,7 @@ from diffor.grades import Spread, grade_shares
 from diffor.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.prediction import Prediction
-from diffor.presets import SMALL_TABLE, Settings, choose_dropout, choose_partner, count_members
+from diffor.presets import SMALL_TABLE, WIDE_TABLE, Settings, choose_dropout, count_members
 from diffor.target import GradeScale, TargetScale
 from diffor.train import History, Rows, TrainConfig, predict_in_chunks, train
 
@@ -52,8 +52,6 @@ ways: where the guide is close to the target some do better without it, elsewher
 else. Where rows abound, the guide helps all. Grades have one increment for each border, so no member is coarse."""
 SHARP, NOISY = 0.05, 0.11
 """Mean distances of the target from the guide's answer, as shares of its range: see :func:`set_fineness`."""
-WIDE_TABLE = 256
-"""Of more numbers than this none is embedded: each would become dozens, and so many say enough together."""
 CLEARLY_BETTER = 0.98
 """Some of the members replace all of them where their score is at most this share of that of all ..."""
 STANDARD_ERRORS = 2.0
@@ -169,7 +167,7 @@ def make_method(settings: Settings, n_features: int, kind: str) -> Method:
 
 def make_partner(settings: Settings, n_features: int) -> Method:
     """The method that stands beside DiffoR; where increments are borders between grades, it is told their number."""
-    partner = METHODS[str(choose_partner(settings))]
+    partner = METHODS[settings.partner]
     if settings.decoding == "cumulative" and "n_grades" in inspect.signature(partner).parameters:
         return partner(n_features, n_grades=settings.n_increments + 1)
     return partner(n_features)
@@ -186,7 +184,7 @@ def fit_ensemble(
 ) -> tuple[OrdinalEnsemble, list[str], History]:
     """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
     has_fineness = settings.method == "diffor" and settings.decoding != "cumulative"
-    encoders = add_partners(name_encoders(settings, data, has_fineness), choose_partner(settings))
+    encoders = add_partners(name_encoders(settings, data, has_fineness), settings.partner)
     ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data), make_images).to(data.y.device)
     # Rows of weight zero count as if they were not there; images are not looked at.
     counted = data if data.weights is None else replace(data, images=None).take(data.weights > 0)
@@ -226,13 +224,13 @@ def name_encoders(settings: Settings, data: Rows, has_fineness: bool) -> list[st
     return [as_plain(kind) for kind in encoders] if data.inputs[0].shape[1] > WIDE_TABLE else encoders
 
 
-def add_partners(kinds: list[str], partner: str | None) -> list[str]:
+def add_partners(kinds: list[str], partner: str) -> list[str]:
     """The members' kinds, and beside each, where there is a partner, one of the same kind with the partner's method.
 
     >>> add_partners(["periodic+guide+coarse"], "mdn")
     ['periodic+guide+coarse', 'periodic+guide+partner']
     """
-    return kinds if partner is None else kinds + [kind.replace(COARSE, "") + BESIDE for kind in kinds]
+    return kinds if partner == "none" else kinds + [kind.replace(COARSE, "") + BESIDE for kind in kinds]
 
 
 def as_plain(kind: str) -> str:

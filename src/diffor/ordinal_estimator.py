@@ -34,7 +34,7 @@ from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.passed_inputs import BACKBONE, IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows, match_rows
 from diffor.prediction import Prediction
-from diffor.presets import Settings, image_choice, resolve_settings
+from diffor.presets import Settings, image_choice, resolve_settings, settle_partner
 from diffor.row_noise import row_keys
 from diffor.saved_params import as_json_params, check_network, from_json_params, name_run
 from diffor.side_columns import check_validation_sides, read_sides, separate_sides, side_tensors
@@ -150,7 +150,9 @@ class OrdinalEstimator(BaseEstimator):
         table = training.rows.table
         self.inputs_ = TabularInputs() if table is None else TabularInputs().fit(table)
         self.guide_ = None
-        data = self._guided(self._rows(training))
+        rows = self._rows(training)
+        self.settings_ = settle_partner(self.settings_, rows.inputs[0].shape[1] if table is not None else 0)
+        data = self._guided(rows)
         if validation is None:
             self._train(data, None, None, started)
         else:

@@ -257,8 +257,10 @@ def check_method(settings: Settings) -> None:
             )
 
 
-PARTNERS = {"value": "mdn", "grades": "cross-entropy"}
-"""What stands beside DiffoR where ``partner="auto"``: logarithmic losses, which serve smooth laws better.
+WIDE_TABLE = 256
+"""Of more numbers than this none is embedded: each would become dozens, and so many say enough together."""
+PARTNERS = {"value": "mdn", "grades": "cross-entropy", "features": "cross-entropy"}
+"""What stands beside DiffoR where ``partner="auto"``: methods with logarithmic losses.
 
 NOTE[DIFF]: the paper has no partner. Pooled with one, each errs where the other does not (LOG.md, "A partner")."""
 
@@ -269,16 +271,19 @@ def partners() -> list[str]:
     return [name for name, method in found if issubclass(method, DistributionMethod) and not method.requires]
 
 
-def choose_partner(settings: Settings) -> str | None:
-    """The method whose members stand beside those of DiffoR, or None.
+def settle_partner(settings: Settings, n_numbers: int) -> Settings:
+    """Settings with the partner's name where it was to be chosen; only DiffoR has one.
 
-    >>> choose_partner(PRESETS["accurate"]), choose_partner(PRESETS["balanced"])
-    ('mdn', None)
+    >>> [settle_partner(PRESETS["accurate"], n_numbers).partner for n_numbers in (8, 2560)]
+    ['mdn', 'cross-entropy']
     """
-    if settings.partner == "none" or settings.method != "diffor":
-        return None
-    task = "grades" if settings.decoding == "cumulative" else "value"
-    return PARTNERS[task] if settings.partner == "auto" else settings.partner
+    if settings.method != "diffor":
+        return replace(settings, partner="none")
+    if settings.partner != "auto":
+        return settings
+    is_wide = n_numbers > WIDE_TABLE or reads_images(settings.encoder)
+    kind = "grades" if settings.decoding == "cumulative" else "features" if is_wide else "value"
+    return replace(settings, partner=PARTNERS[kind])
 
 
 def check_partner(settings: Settings) -> None:
