@@ -15,13 +15,15 @@ from diffor.ensemble import (
     fit_dispersion,
     keep_better,
     name_encoders,
+    own_part,
+    partner_part,
     set_fineness,
 )
 from diffor.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.prediction import Prediction
 from diffor.presets import PRESETS, WIDE_TABLE, count_members, settle_partner
 from diffor.target import TargetScale
-from diffor.train import Rows
+from diffor.train import History, Rows, TrainConfig
 
 QUICK = {"preset": "fast", "max_steps": 40, "random_state": 0, "verbose": 0}
 
@@ -254,7 +256,7 @@ def test_each_member_has_a_partner_of_its_kind_and_both_draw():
     methods = [type(member.method) for member in model.model_.members]
     assert methods == [IncrementDiffusion] * 2 + [MixtureDensity] * 2
     assert [share for _, _, share in model.model_.shares(8)] == [2] * 4
-    assert {"denoise", "increment"} < model.history_.records[0].keys()
+    assert {"denoise", "increment"} < model.history_.records[0].keys()  # the history is DiffoR's
     distribution = model.predict_distribution(X[:5])
     assert np.allclose(model.predict(X[:5]), distribution.median)  # not the mean that the partner alone decides by
 
@@ -291,3 +293,46 @@ def test_many_numbers_have_another_partner_than_few():
     assert settle_partner(replace(PRESETS["accurate"], encoder="small"), 0).partner == "cross-entropy"
     assert settle_partner(replace(PRESETS["accurate"], partner="sord"), 0).partner == "sord"
     assert settle_partner(replace(PRESETS["accurate"], method="corn"), 0).partner == "none"
+
+
+def test_partners_have_what_time_is_left_and_a_checkpoint_of_their_own(tmp_path):
+    config = TrainConfig(time_limit=100.0, checkpoint_dir=str(tmp_path), seed=3)
+    assert own_part(config, "none") == config
+    assert own_part(config, "mdn").time_limit == 75
+    later = partner_part(config, History(seconds=40.0))
+    assert (later.time_limit, later.seed, later.checkpoint_dir) == (60, 4, str(tmp_path / "partner"))
+    assert partner_part(config, History(seconds=200.0)).time_limit > 0
+    assert partner_part(TrainConfig(), History(seconds=40.0)).time_limit is None
+
+
+def test_a_run_with_partners_resumes_from_its_checkpoints(tmp_path):
+    X, y = make_data()
+    settings = QUICK | {"partner": "mdn", "encoder": "plain", "max_steps": 60, "checkpoint_dir": tmp_path}
+    first = DiffoRRegressor(**settings).fit(X, y)
+    assert (tmp_path / "partner").is_dir()
+    again = DiffoRRegressor(**settings).fit(X, y)
+    assert again.history_.records == first.history_.records
+    assert np.array_equal(again.sample(X[:6], 9), first.sample(X[:6], 9))
+
+
+def test_an_interrupted_partner_is_left_out(monkeypatch):
+    X, y = make_data()
+
+    def interrupt(*arguments, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MixtureDensity, "loss", interrupt)
+    with pytest.warns(UserWarning, match="training was interrupted at step 0"):
+        model = DiffoRRegressor(**QUICK | {"partner": "mdn", "encoder": "plain"}).fit(X, y)
+    assert model.encoders_ == ["plain+guide"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [([0.5, 0.9], ["plain"]), ([0.9, 0.5], ["plain", "plain+partner"])],  # DiffoR stays, right or wrong
+)
+def test_a_partner_that_makes_answers_worse_is_left_out(values, kept):
+    y = np.tile([0.5, 0.3, 0.7, 0.5, 0.5], 20)
+    score = make_score(y, TargetScale(bounds=(0, 1)).fit(y))
+    ensemble = OrdinalEnsemble([OrdinalModel(Rowwise(), Always(value)) for value in values])
+    assert keep_better(ensemble, ["plain", "plain+partner"], score) == kept

@@ -6,7 +6,9 @@ import inspect
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import Any, cast
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +40,10 @@ IMAGES = "images"
 """The kind of a member that reads images and no table."""
 COARSE = "+coarse"
 """What is added to the kind of a member with half as many increments: better where the target is mostly noise."""
+CHEAP_SAMPLES = 128
+"""Samples of a validation row where they cost nothing: few would only round what a method says."""
+OWN_SHARE = 0.75
+"""Share of a limited time that DiffoR's own members have where a partner is to come."""
 BESIDE = "+partner"
 """What is added to the kind of a member whose method is the partner's."""
 KINDS: dict[str, tuple[str, ...]] = {
@@ -76,9 +82,13 @@ class ValidationScore:
         With few samples the score punishes spread itself, and more so where members draw fewer each: it would prefer
         narrow intervals and few members.
         """
-        finer = copy(self)
-        finer.n_samples = int(np.clip(FINE_SAMPLES // len(self.rows), self.n_samples, 256))
-        return finer
+        return self.with_samples(int(np.clip(FINE_SAMPLES // len(self.rows), self.n_samples, 256)))
+
+    def with_samples(self, n_samples: int) -> ValidationScore:
+        """The same with another number of samples."""
+        other = copy(self)
+        other.n_samples = n_samples
+        return other
 
     def predict(self, model: OrdinalEnsemble) -> Prediction:
         """Predictions of the validation rows in [0, 1]."""
@@ -184,13 +194,15 @@ def fit_ensemble(
 ) -> tuple[OrdinalEnsemble, list[str], History]:
     """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
     has_fineness = settings.method == "diffor" and settings.decoding != "cumulative"
-    encoders = add_partners(name_encoders(settings, data, has_fineness), settings.partner)
-    ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data), make_images).to(data.y.device)
-    # Rows of weight zero count as if they were not there; images are not looked at.
-    counted = data if data.weights is None else replace(data, images=None).take(data.weights > 0)
-    for member in ensemble.members:
-        member.method.prepare(counted.y, **counted.side)  # type: ignore[union-attr, operator]
-    history = train(ensemble, data, score, config, fingerprint)
+    encoders = name_encoders(settings, data, has_fineness)
+    fit = partial(train_members, inputs, settings, data, fingerprint=fingerprint, make_images=make_images)
+    ensemble, history = fit(encoders, score, own_part(config, settings.partner))
+    if settings.partner != "none" and history.stopped != "interrupted":
+        beside = partner_kinds(encoders)
+        partners, later = fit(beside, score and score.with_samples(CHEAP_SAMPLES), partner_part(config, history))
+        if later.stopped != "interrupted":
+            ensemble, encoders = OrdinalEnsemble([*ensemble.models, *partners.models]), encoders + beside
+        history.seconds += later.seconds
     if score is not None:
         calibrate_methods(ensemble, score)
         fine = score.finer()
@@ -204,6 +216,42 @@ def fit_ensemble(
             ensemble.dispersion.fill_(dispersion)
             fit_atoms(prediction.widen(dispersion, 0.0, 1.0), fine)
     return ensemble, encoders, history
+
+
+def train_members(
+    inputs: TabularInputs,
+    settings: Settings,
+    data: Rows,
+    encoders: list[str],
+    score: ValidationScore | None,
+    config: TrainConfig,
+    fingerprint: str,
+    make_images: MakeImages | None,
+) -> tuple[OrdinalEnsemble, History]:
+    """Members of these kinds, trained side by side until their joint answer is best."""
+    ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data), make_images).to(data.y.device)
+    # Rows of weight zero count as if they were not there; images are not looked at.
+    counted = data if data.weights is None else replace(data, images=None).take(data.weights > 0)
+    for member in ensemble.models:
+        member.method.prepare(counted.y, **counted.side)
+    return ensemble, train(ensemble, data, score, config, fingerprint)
+
+
+def own_part(config: TrainConfig, partner: str) -> TrainConfig:
+    """How DiffoR's members are trained: as asked, with most of the time where a partner is to come."""
+    if partner == "none" or config.time_limit is None:
+        return config
+    return replace(config, time_limit=OWN_SHARE * config.time_limit)
+
+
+def partner_part(config: TrainConfig, history: History) -> TrainConfig:
+    """How the partner's members are trained: from another start, in the time that is left, with a checkpoint beside.
+
+    They stop where they are best themselves: a logarithmic loss is learned sooner, and spoiled sooner, than increments.
+    """
+    left = None if config.time_limit is None else max(config.time_limit - history.seconds, 1e-3)
+    folder = None if config.checkpoint_dir is None else str(Path(config.checkpoint_dir) / "partner")
+    return replace(config, seed=config.seed + 1, time_limit=left, checkpoint_dir=folder)
 
 
 def name_encoders(settings: Settings, data: Rows, has_fineness: bool) -> list[str]:
@@ -224,13 +272,13 @@ def name_encoders(settings: Settings, data: Rows, has_fineness: bool) -> list[st
     return [as_plain(kind) for kind in encoders] if data.inputs[0].shape[1] > WIDE_TABLE else encoders
 
 
-def add_partners(kinds: list[str], partner: str) -> list[str]:
-    """The members' kinds, and beside each, where there is a partner, one of the same kind with the partner's method.
+def partner_kinds(kinds: list[str]) -> list[str]:
+    """For each member's kind the same with the partner's method.
 
-    >>> add_partners(["periodic+guide+coarse"], "mdn")
-    ['periodic+guide+coarse', 'periodic+guide+partner']
+    >>> partner_kinds(["periodic+guide+coarse"])
+    ['periodic+guide+partner']
     """
-    return kinds if partner == "none" else kinds + [kind.replace(COARSE, "") + BESIDE for kind in kinds]
+    return [kind.replace(COARSE, "") + BESIDE for kind in kinds]
 
 
 def as_plain(kind: str) -> str:
@@ -277,16 +325,21 @@ def set_fineness(kind: str, spread: float | None, can_halve: bool) -> str:
 
 
 def keep_better(ensemble: OrdinalEnsemble, encoders: list[str], score: ValidationScore) -> list[str]:
-    """Keep all members, or only those with, or without, a trait where that is clearly better; names what is kept."""
+    """Keep all members, or only those with, or without, a trait where that is clearly better; names what is kept.
+
+    A partner can be left out, DiffoR cannot.
+    """
     places = range(len(encoders))
     choices = [list(places)]
     for trait in ("guide", COARSE, "periodic"):
         groups = [[place for place in places if (trait in encoders[place]) == wanted] for wanted in (True, False)]
         choices += groups if all(groups) else []
+    own = [place for place in places if BESIDE not in encoders[place]]
+    choices += [own] if len(own) < len(encoders) else []
     if len(choices) == 1:
         return encoders
-    everyone = list(ensemble.members)
-    answers = [score.predict(OrdinalEnsemble([cast(OrdinalModel, member)])).samples for member in everyone]
+    everyone = ensemble.models
+    answers = [score.predict(OrdinalEnsemble([member])).samples for member in everyone]
     scores = [score.of_each(joined([answers[place] for place in chosen], score.n_samples)) for chosen in choices]
     best = choices[choose_clearly_better(np.stack(scores), score.weights)]
     ensemble.members = nn.ModuleList(everyone[place] for place in best)

@@ -126,16 +126,20 @@ class OrdinalEnsemble(nn.Module):
     def forward(self, inputs: Inputs, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Loss terms, summed over the members: each learns as if alone. **Shape:** as :class:`OrdinalModel`."""
         losses = [member(inputs, y, weights, **side) for member in self.members]
-        names = dict.fromkeys(name for terms in losses for name in terms)  # members may differ in their terms
-        return {name: torch.stack([terms[name] for terms in losses if name in terms]).sum() for name in names}
+        return {name: torch.stack([terms[name] for terms in losses]).sum() for name in losses[0]}
+
+    @property
+    def models(self) -> list[OrdinalModel]:
+        """The members as what they are."""
+        return [cast(OrdinalModel, member) for member in self.members]
 
     def shares(self, n_samples: int) -> list[tuple[OrdinalModel, int, int]]:
         """Each member that draws, with its place and its number of samples."""
         count = len(self.members)
         shares = [(n_samples + count - 1 - place) // count for place in range(count)]
         return [
-            (cast(OrdinalModel, member), place, share)
-            for place, (member, share) in enumerate(zip(self.members, shares, strict=True))
+            (member, place, share)
+            for place, (member, share) in enumerate(zip(self.models, shares, strict=True))
             if share
         ]
 

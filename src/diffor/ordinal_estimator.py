@@ -29,7 +29,7 @@ from diffor.encoders import Guide, TabularInputs
 from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
 from diffor.encoders.image_choice import reads_images
 from diffor.encoders.image_inputs import ImageInputs
-from diffor.ensemble import MakeImages, ValidationScore, fit_ensemble, make_ensemble
+from diffor.ensemble import CHEAP_SAMPLES, MakeImages, ValidationScore, fit_ensemble, make_ensemble
 from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.passed_inputs import BACKBONE, IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows, match_rows
@@ -242,9 +242,8 @@ class OrdinalEstimator(BaseEstimator):
         )
         score = None
         if valid is not None and y_valid is not None:
-            # Where more samples cost nothing, few would only round what a method says.
             is_costly = METHODS[self.settings_.method].draws_are_costly and self.settings_.decoding != "cumulative"
-            score = ValidationScore(valid.to(device), y_valid, self.scale_, 16 if is_costly else 128)
+            score = ValidationScore(valid.to(device), y_valid, self.scale_, 16 if is_costly else CHEAP_SAMPLES)
         elif self.settings_.decoding == "fusion":
             raise ValueError(
                 "decoding='fusion' fits its weights on validation rows, however: there are none; "
