@@ -336,3 +336,11 @@ def test_a_partner_that_makes_answers_worse_is_left_out(values, kept):
     score = make_score(y, TargetScale(bounds=(0, 1)).fit(y))
     ensemble = OrdinalEnsemble([OrdinalModel(Rowwise(), Always(value)) for value in values])
     assert keep_better(ensemble, ["plain", "plain+partner"], score) == kept
+
+
+def test_no_trait_leaves_only_partners():
+    kinds = ["plain+coarse", "plain+partner"]
+    y = np.tile([0.5, 0.3, 0.7, 0.5, 0.5], 20)
+    score = make_score(y, TargetScale(bounds=(0, 1)).fit(y))
+    ensemble = OrdinalEnsemble([OrdinalModel(Rowwise(), Always(value)) for value in (0.9, 0.5)])
+    assert keep_better(ensemble, kinds, score) == kinds

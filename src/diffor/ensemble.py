@@ -334,8 +334,8 @@ def keep_better(ensemble: OrdinalEnsemble, encoders: list[str], score: Validatio
     for trait in ("guide", COARSE, "periodic"):
         groups = [[place for place in places if (trait in encoders[place]) == wanted] for wanted in (True, False)]
         choices += groups if all(groups) else []
-    own = [place for place in places if BESIDE not in encoders[place]]
-    choices += [own] if len(own) < len(encoders) else []
+    own = {place for place in places if BESIDE not in encoders[place]}
+    choices = [chosen for chosen in choices if own.intersection(chosen)] + [sorted(own)] * (len(own) < len(encoders))
     if len(choices) == 1:
         return encoders
     everyone = ensemble.models
