@@ -387,6 +387,17 @@ def test_a_row_alone_gets_the_answer_it_gets_among_others(fresh, fresh_classifie
     assert np.array_equal(fresh_classifier.predict_set(table[7:8]), fresh_classifier.predict_set(table)[7:8])
 
 
+def test_intervals_and_distributions_come_from_the_same_samples(fresh):
+    table, y = make_table(100, seed=2)
+    prediction, opened = fresh.predict_opened(table, None)
+    assert opened is None
+    assert np.array_equal(prediction.samples, fresh.predict_distribution(table).samples)
+    fresh.conformalize(table, y)
+    prediction, opened = fresh.predict_opened(table, fresh.conformal_.threshold(0.8))
+    assert np.array_equal(opened, fresh.predict_interval(table, 0.8))
+    assert np.array_equal(prediction.samples, fresh.predict_distribution(table).samples)
+
+
 def test_the_order_of_calibration_rows_does_not_matter(fresh):
     table, y = make_table(60, seed=2)
     forwards = fresh.conformalize(table, y).predict_interval(table)

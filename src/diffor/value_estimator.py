@@ -106,6 +106,21 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         threshold = self.conformal_.threshold(coverage)
         return np.concatenate([self._guaranteed(part, threshold) for part in self._unit_predictions(X, side=side)])
 
+    def predict_opened(
+        self, X: Any, threshold: float | None, n_samples: int | None = None, **side: Any
+    ) -> tuple[Prediction, Array | None]:
+        """Distributions, and from the same samples the intervals that a calibration's threshold opens.
+
+        ``threshold`` is ``conformal_.threshold(coverage)``; without one there are no such intervals. For rows that come
+        in pieces: what the threshold warns of is said once.
+
+        **Shape:** -> n predictions, ``(n, 2)``.
+        """
+        # Samples are drawn once, in [0, 1], where guaranteed intervals are opened.
+        unit = Prediction.concatenate(list(self._unit_predictions(X, n_samples, side)))
+        opened = None if threshold is None else self._guaranteed(unit, threshold)
+        return unit.map(self.scale_.from_samples), opened
+
     def _guaranteed(self, unit: Prediction, threshold: float) -> Array:
         """Intervals opened as far as the calibration asks, from samples in [0, 1]. **Shape:** -> ``(rows, 2)``."""
         if self.conformal_ is not None and np.isinf(threshold):

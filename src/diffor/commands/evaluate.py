@@ -105,14 +105,11 @@ def _truth(model: Any, target: str, data: Path) -> NDArray[Any]:
 
 def _amounts(model: Any, level: float) -> Callable[..., tuple[Prediction, NDArray[Any]]]:
     """A function that answers rows with their distributions and their intervals, guaranteed where calibrated."""
-    from diffor.prediction import Prediction
-
     threshold = None if model.conformal_ is None else model.conformal_.threshold(level)
 
     def answer(table: Any, **side: Any) -> tuple[Prediction, NDArray[Any]]:
-        unit = Prediction.concatenate(list(model._unit_predictions(table, None, side)))
-        prediction = unit.map(model.scale_.from_samples)
-        return prediction, prediction.interval(level) if threshold is None else model._guaranteed(unit, threshold)
+        prediction, opened = model.predict_opened(table, threshold, **side)
+        return prediction, prediction.interval(level) if opened is None else opened
 
     return answer
 

@@ -141,19 +141,15 @@ def _answers(
     threshold: float | None,
 ) -> Iterator[NDArray[Any]]:
     """The answer's columns, in the order of :func:`_output_names`; without threshold, nothing is guaranteed."""
-    from diffor.prediction import Prediction
-
     if is_classifier(model):
         yield from _grade_answers(model, table, side, arguments, threshold)
         return
-    # Samples are drawn once, in [0, 1], where guaranteed intervals are opened.
-    unit = Prediction.concatenate(list(model._unit_predictions(table, arguments.samples, side)))
-    prediction = unit.map(model.scale_.from_samples)
+    prediction, opened = model.predict_opened(table, threshold, arguments.samples, **side)
     yield prediction.statistic(model.default_statistic if arguments.statistic is None else arguments.statistic)
     if arguments.quantiles:
         yield from prediction.quantile(arguments.quantiles).T
-    if threshold is not None:
-        yield from model._guaranteed(unit, threshold).T
+    if opened is not None:
+        yield from opened.T
     elif arguments.coverage is not None:
         yield from prediction.interval(arguments.coverage).T
 
