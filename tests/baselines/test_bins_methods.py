@@ -27,53 +27,10 @@ from diffor.baselines.label_distributions import (
 
 METHODS = {**BIN_METHODS, **LABEL_DISTRIBUTION_METHODS}
 NAMES = tuple(METHODS)
-TASKS = ("value", "grades")
 
 LOGITS = torch.tensor([[0.2, 1.0, -0.5, 0.3, 0.0], [1.5, 0.0, 0.0, -1.0, 0.5]])
 INDEX = torch.tensor([1, 3])
 Y = INDEX / 4
-
-
-def make(name, task):
-    return method_checks.make_method(METHODS[name], task)
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", NAMES)
-def test_the_first_loss_is_finite_and_reaches_every_parameter(name, task):
-    method_checks.check_gradients(make(name, task), task)
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", NAMES)
-def test_short_training_beats_the_constant(name, task):
-    method_checks.check_learning(make(name, task), task)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_predictions_lie_in_range_and_belong_to_their_rows(name):
-    method_checks.check_prediction(make(name, "value"), "value")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_of_weight_zero_do_not_count(name):
-    method_checks.check_weights(make(name, "value"), "value")
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", NAMES)
-def test_distributions_are_proper(name, task):
-    method_checks.check_distribution(make(name, task), task)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_fitted_to_rows_that_come_later(name):
-    method_checks.check_unseen_rows(make(name, "value"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_what_was_fitted_survives_saving(name):
-    method_checks.check_saving(make(name, "value"), METHODS[name], "value")
 
 
 def total(method_class, **settings):

@@ -1,6 +1,5 @@
 import math
 
-import method_checks
 import pytest
 import torch
 
@@ -13,48 +12,6 @@ from diffor.baselines.point import (
     pair_hinge,
 )
 from diffor.optimizer import FlatAdam
-
-NAMES = tuple(POINT_METHODS)
-TASKS = ("value", "grades")
-
-
-def make(name, task):
-    return method_checks.make_method(POINT_METHODS[name], task)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_first_loss_is_finite_and_reaches_every_parameter(name):
-    method_checks.check_gradients(make(name, "value"), "value")
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", NAMES)
-def test_short_training_beats_the_constant(name, task):
-    method_checks.check_learning(make(name, task), task)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_predictions_lie_in_range_and_belong_to_their_rows(name):
-    method_checks.check_prediction(make(name, "value"), "value")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_of_weight_zero_do_not_count(name):
-    method_checks.check_weights(make(name, "value"), "value")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_fitted_to_rows_that_come_later(name):
-    method_checks.check_unseen_rows(make(name, "value"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_what_was_fitted_survives_saving(name):
-    method_checks.check_saving(make(name, "value"), POINT_METHODS[name], "value")
-
-
-def test_the_gaussian_answers_with_a_proper_distribution():
-    method_checks.check_distribution(make("value-gaussian", "value"), "value")
 
 
 @pytest.mark.parametrize(

@@ -25,52 +25,9 @@ from diffor.baselines.ranks import (
 
 METHODS = {**RANK_METHODS, **CUMULATIVE_LINK_METHODS}
 NAMES = tuple(METHODS)
-TASKS = ("value", "grades")
 
 LOGITS = torch.tensor([[2.1, 1.8, -2.1, -1.8], [1.9, -1.0, -1.5, -1.3], [1.9, 1.8, 1.7, 1.6]])
 INDEX = torch.tensor([2, 1, 4])
-
-
-def make(name, task):
-    return method_checks.make_method(METHODS[name], task)
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", NAMES)
-def test_the_first_loss_is_finite_and_reaches_every_parameter(name, task):
-    method_checks.check_gradients(make(name, task), task)
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", NAMES)
-def test_short_training_beats_the_constant(name, task):
-    method_checks.check_learning(make(name, task), task)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_predictions_lie_in_range_and_belong_to_their_rows(name):
-    method_checks.check_prediction(make(name, "value"), "value")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_of_weight_zero_do_not_count(name):
-    method_checks.check_weights(make(name, "value"), "value")
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("name", NAMES)
-def test_distributions_are_proper(name, task):
-    method_checks.check_distribution(make(name, task), task)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_what_was_fitted_survives_saving(name):
-    method_checks.check_saving(make(name, "value"), METHODS[name], "value")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_fitted_to_rows_that_come_later(name):
-    method_checks.check_unseen_rows(make(name, "value"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -163,7 +120,7 @@ def test_probabilities_that_rise_between_borders_are_cut():
 
 
 def test_all_rows_of_coral_share_one_family_of_distributions():
-    method = make("coral", "grades")
+    method = method_checks.make_method(METHODS["coral"], "grades")
     logits = method.logits(method_checks.make_rows("grades")[0])
     assert torch.allclose(logits.diff(dim=1), logits.diff(dim=1)[:1].expand(len(logits), -1), atol=1e-5)
 
