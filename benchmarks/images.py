@@ -165,6 +165,7 @@ def figures(turns: Sequence[dict[str, float]]) -> dict[str, Any]:
 
 def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
     """Run all stages over some of the folder's images."""
+    where = circumstances.origin("python benchmarks/images.py", words, ["pillow", "joblib"])  # it names the load before
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     names = find_images(arguments.images)
@@ -179,7 +180,7 @@ def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, An
     if arguments.workers:
         worker_pool(arguments.workers).shutdown()
     return {
-        **circumstances.origin("python benchmarks/images.py", words, ["pillow", "joblib"]),
+        **where,
         "encoder": arguments.encoder,
         "side": arguments.side,
         "n_images": len(paths),

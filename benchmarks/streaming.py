@@ -240,6 +240,7 @@ def answer_of(command: Sequence[str], environment: dict[str, str]) -> dict[str, 
 
 def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
     """Make a file, read it in another process, and give what that says."""
+    where = circumstances.origin("python benchmarks/streaming.py", words)  # it names the load before
     threads = {} if arguments.threads is None else {"OMP_NUM_THREADS": str(arguments.threads)}
     environment = dict(os.environ) | threads
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
@@ -249,7 +250,7 @@ def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, An
         found = answer_of(own_command("--read", root), environment)
         found |= kill_and_resume(root, environment)
     return {
-        **circumstances.origin("python benchmarks/streaming.py", words),
+        **where,
         "threads": arguments.threads,
         **found,
     }

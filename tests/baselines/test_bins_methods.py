@@ -33,6 +33,11 @@ INDEX = torch.tensor([1, 3])
 Y = INDEX / 4
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_fitted_to_rows_that_come_later(name):
+    method_checks.check_unseen_rows(method_checks.make_method(METHODS[name], "value"))
+
+
 def total(method_class, **settings):
     method = method_class(4, n_grades=5, **settings)
     return torch.stack(list(method.penalties(LOGITS, Y).values())).sum(dim=0).mean().item()

@@ -37,6 +37,10 @@ def test_short_training_beats_the_constant(task):
     method_checks.check_learning(make(task, dropout=0.1), task)
 
 
+def test_nothing_is_fitted_to_rows_that_come_later():
+    method_checks.check_unseen_rows(make("value"))
+
+
 def test_what_was_fitted_survives_saving():
     method = make("value")
     features, y = method_checks.make_rows("value")

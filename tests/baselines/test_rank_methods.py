@@ -31,6 +31,11 @@ INDEX = torch.tensor([2, 1, 4])
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_fitted_to_rows_that_come_later(name):
+    method_checks.check_unseen_rows(method_checks.make_method(METHODS[name], "value"))
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_training_starts_from_the_shares_of_the_ranks(name):
     method = METHODS[name](4, n_grades=4)
     method.prepare(torch.tensor([0.0, 0.0, 0.0, 1 / 3, 1 / 3, 1.0]))
