@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffor.encoders.curve import PENALTIES, Curve, fit_curve, ridge_path
+from diffor.encoders.curve import CHECK_PIECE, PENALTIES, Curve, check_errors, describe, fit_curve, ridge_path
 
 
 def make_table(n, seed=0):
@@ -25,9 +25,19 @@ def test_ridge_slopes_solve_their_equations():
     generator = torch.Generator().manual_seed(0)
     parts = torch.randn(50, 4, generator=generator).double()
     wanted, weights = torch.randn(50, generator=generator).double(), torch.rand(50, generator=generator).double()
-    for penalty, slopes in zip(PENALTIES, ridge_path(parts, wanted, weights), strict=True):
+    for penalty, slopes in zip(PENALTIES, ridge_path(parts, wanted, weights).T, strict=True):
         gradient = parts.T @ (weights * (parts @ slopes - wanted)) + penalty * slopes
         torch.testing.assert_close(gradient, torch.zeros(4).double(), atol=1e-9, rtol=0)
+
+
+def test_errors_of_rows_in_pieces_are_those_of_all_rows():
+    generator = torch.Generator().manual_seed(0)
+    n_rows = 2 * CHECK_PIECE + 7
+    scaled, landmarks, slopes = (torch.randn(n, 3, generator=generator).double() for n in (n_rows, 5, 8))
+    wanted, weights = (torch.rand(n_rows, generator=generator).double() for _ in range(2))
+    missed = describe(scaled, landmarks, 0.5) @ slopes - wanted[:, None]
+    found = check_errors(slopes, scaled, wanted, weights, landmarks, 0.5)
+    assert found == pytest.approx((weights[:, None] * missed.square()).sum(dim=0).tolist())
 
 
 def test_rows_of_weight_zero_do_not_bend_the_curve():

@@ -21,6 +21,8 @@ PENALTIES = (1e-2, 1e-1, 1.0, 10.0, 100.0)
 NEARNESS_WEIGHT = 5.0
 """How much less nearness is penalised than the columns themselves: its values are small where columns are many."""
 PIECE = 256
+CHECK_PIECE = 4096
+"""Rows that are checked at a time, so that memory does not grow with the table."""
 
 
 class Curve(NamedTuple):
@@ -77,24 +79,37 @@ def fit_curve(
     overall = (importance * wanted).sum() / importance.sum().clamp(min=1e-12)
     of_check, wanted_check = torch.from_numpy(check[0]).double(), torch.from_numpy(check[1]).double()
     counted = torch.ones(len(of_check)).double() if check[2] is None else torch.from_numpy(check[2]).double()
+    check_rows = (of_check - centre) / scale, wanted_check - overall, counted
     best, found = torch.inf, None
     for reach in REACHES:
         sharpness = 1 / (2 * reach * max(int(torch.isfinite(scale).sum()), 1))
-        parts = describe(scaled, landmarks, sharpness)
-        parts_check = describe((of_check - centre) / scale, landmarks, sharpness)
-        for slopes in ridge_path(parts, wanted - overall, importance):
-            error = float((counted * (parts_check @ slopes + overall - wanted_check).square()).sum())
+        slopes = ridge_path(describe(scaled, landmarks, sharpness), wanted - overall, importance)
+        for error, along in zip(check_errors(slopes, *check_rows, landmarks, sharpness), slopes.T, strict=True):
             if error < best:
-                all_slopes = torch.cat([slopes, overall[None]])
+                all_slopes = torch.cat([along, overall[None]])
                 best, found = error, Curve(centre, scale, landmarks, torch.tensor(sharpness).double(), all_slopes)
     if found is None:
         raise FloatingPointError("a curve through the table must have finite errors: look for extreme values in X")
     return found
 
 
-def ridge_path(parts: Tensor, wanted: Tensor, weights: Tensor) -> list[Tensor]:
-    """Slopes of ridge regression for each penalty, from one decomposition. **Shape:** ``(n, q)`` -> ``(q,)`` each."""
+def ridge_path(parts: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
+    """Slopes of ridge regression for each penalty, from one decomposition. **Shape:** ``(n, q)`` -> ``(q, penalties)``."""
     products = parts.T @ (weights[:, None] * parts)
     values, vectors = torch.linalg.eigh(products)
     along = vectors.T @ (parts.T @ (weights * wanted))
-    return [vectors @ (along / (values.clamp(min=0) + penalty)) for penalty in PENALTIES]
+    return vectors @ torch.stack([along / (values.clamp(min=0) + penalty) for penalty in PENALTIES], dim=1)
+
+
+def check_errors(
+    slopes: Tensor, scaled: Tensor, wanted: Tensor, weights: Tensor, landmarks: Tensor, sharpness: float
+) -> list[float]:
+    """The weighted sum of squared errors of each of several slopes, some rows at a time.
+
+    **Shape:** slopes ``(q, s)``, scaled ``(n, p)``, wanted and weights ``(n,)``, landmarks ``(m, p)`` -> s numbers.
+    """
+    total = slopes.new_zeros(slopes.shape[1])
+    for rows, targets, counted in zip(*(part.split(CHECK_PIECE) for part in (scaled, wanted, weights)), strict=True):
+        missed = describe(rows, landmarks, sharpness) @ slopes - targets[:, None]
+        total += counted @ missed.square()
+    return [float(error) for error in total]
