@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from image_examples import N_IMAGES, TINY, constant_error, mean_error, write_squares, write_weights
+from image_examples import N_IMAGES, TINY, constant_error, mean_error
 from PIL import Image
 
 import diffor
@@ -13,49 +13,28 @@ from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, Ordinal
 from diffor.encoders.convnets import SmallConvNet
 from diffor.presets import RATE_WITH_WEIGHTS, resolve_settings
 
-
-@pytest.fixture(scope="module")
-def faces(tmp_path_factory):
-    """The folder of the images, their paths and the targets."""
-    folder = tmp_path_factory.mktemp("faces")
-    return folder, *write_squares(folder)
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory):
-    """A file of weights for the small network."""
-    return write_weights(tmp_path_factory.mktemp("weights"))
-
-
-@pytest.fixture(scope="module")
-def fitted(faces):
-    """A regressor that has learned from files."""
-    _, paths, y = faces
-    return DiffoRRegressor("fast", bounds=(0, 100), **TINY).fit(paths, y)
-
-
 # Forms of X.
 
 
-def test_a_small_network_learns_from_files(faces, fitted):
+def test_a_small_network_learns_from_files(faces, face_model):
     _, paths, y = faces
-    assert mean_error(fitted, paths, y) < 0.5 * constant_error(y)
-    assert fitted.encoders_ == ["images"]
-    assert fitted.settings_.batch_size == 64
-    assert not hasattr(fitted, "n_features_in_")
-    assert fitted.predict_interval(paths[:3]).shape == (3, 2)
+    assert mean_error(face_model, paths, y) < 0.5 * constant_error(y)
+    assert face_model.encoders_ == ["images"]
+    assert face_model.settings_.batch_size == 64
+    assert not hasattr(face_model, "n_features_in_")
+    assert face_model.predict_interval(paths[:3]).shape == (3, 2)
 
 
-def test_every_form_of_the_same_images_has_the_same_answer(faces, fitted):
+def test_every_form_of_the_same_images_has_the_same_answer(faces, face_model):
     folder, paths, _ = faces
-    expected = fitted.predict(paths)
+    expected = face_model.predict(paths)
     opened = [Image.open(path) for path in paths[:8]]
     pixels = np.stack([np.asarray(image) for image in opened])
-    assert (fitted.predict(folder) == expected).all()
-    assert (fitted.predict(pd.DataFrame({"path": paths})) == expected).all()
-    assert (fitted.predict(opened) == expected[:8]).all()
-    assert (fitted.predict(pixels) == expected[:8]).all()
-    assert (fitted.predict(list(pixels)) == expected[:8]).all()
+    assert (face_model.predict(folder) == expected).all()
+    assert (face_model.predict(pd.DataFrame({"path": paths})) == expected).all()
+    assert (face_model.predict(opened) == expected[:8]).all()
+    assert (face_model.predict(pixels) == expected[:8]).all()
+    assert (face_model.predict(list(pixels)) == expected[:8]).all()
 
 
 @pytest.mark.parametrize("form", ["folder", "frame", "array", "pictures"])
@@ -72,10 +51,10 @@ def test_every_form_can_be_fitted(faces, form):
     assert model.predict(X).shape == (N_IMAGES,)
 
 
-def test_answers_do_not_depend_on_the_rows_beside_them(faces, fitted):
+def test_answers_do_not_depend_on_the_rows_beside_them(faces, face_model):
     _, paths, _ = faces
-    assert fitted.predict(paths[3:6]) == pytest.approx(fitted.predict(paths)[3:6], rel=1e-5)
-    assert fitted.predict(paths[::-1])[::-1] == pytest.approx(fitted.predict(paths), rel=1e-5)
+    assert face_model.predict(paths[3:6]) == pytest.approx(face_model.predict(paths)[3:6], rel=1e-5)
+    assert face_model.predict(paths[::-1])[::-1] == pytest.approx(face_model.predict(paths), rel=1e-5)
 
 
 def test_columns_beside_the_path_are_features_too(faces):
@@ -148,17 +127,17 @@ def test_intervals_of_images_can_be_guaranteed(faces):
 # Frozen and fine-tuned.
 
 
-def test_a_frozen_network_is_asked_once_for_each_image(faces, weights, monkeypatch, tmp_path):
+def test_a_frozen_network_is_asked_once_for_each_image(faces, face_weights, monkeypatch, tmp_path):
     folder, paths, y = faces
     seen = []
     forward = SmallConvNet.forward
     monkeypatch.setattr(SmallConvNet, "forward", lambda self, images: seen.append(len(images)) or forward(self, images))
-    frozen = TINY | {"freeze_backbone": True, "encoder_weights": weights, "max_steps": 100}
+    frozen = TINY | {"freeze_backbone": True, "encoder_weights": face_weights, "max_steps": 100}
     model = DiffoRRegressor("fast", **frozen).fit(paths, y)
     assert sum(seen) == N_IMAGES
     assert model.encoders_ == ["plain"]
     assert mean_error(model, paths, y) < 0.6 * constant_error(y)
-    before = torch.load(weights, weights_only=True)
+    before = torch.load(face_weights, weights_only=True)
     after = model.images_.frozen.backbone.state_dict()
     assert all(torch.equal(after[name], before[name]) for name in before)
     model.save(tmp_path / "model")
@@ -167,10 +146,10 @@ def test_a_frozen_network_is_asked_once_for_each_image(faces, weights, monkeypat
     assert weights_moved.images_.frozen.freeze
 
 
-def test_a_frozen_network_beside_columns(faces, weights, tmp_path):
+def test_a_frozen_network_beside_columns(faces, face_weights, tmp_path):
     _, paths, y = faces
     table = pd.DataFrame({"path": paths, "shift": np.random.default_rng(1).uniform(-100, 100, N_IMAGES)})
-    frozen = TINY | {"freeze_backbone": True, "encoder_weights": weights, "max_steps": 150}
+    frozen = TINY | {"freeze_backbone": True, "encoder_weights": face_weights, "max_steps": 150}
     model = DiffoRRegressor("fast", **frozen).fit(table, y + table["shift"])
     assert mean_error(model, table, y + table["shift"]) < 0.6 * constant_error(y)
     model.save(tmp_path / "model")
@@ -179,12 +158,12 @@ def test_a_frozen_network_beside_columns(faces, weights, tmp_path):
         model.predict(paths)
 
 
-def test_fine_tuning_starts_from_the_weights_and_keeps_their_statistics(faces, weights, tmp_path):
+def test_fine_tuning_starts_from_the_weights_and_keeps_their_statistics(faces, face_weights, tmp_path):
     _, paths, y = faces
-    tuned = TINY | {"encoder_weights": str(weights), "max_steps": 4, "backbone_learning_rate": 1e-6}
+    tuned = TINY | {"encoder_weights": str(face_weights), "max_steps": 4, "backbone_learning_rate": 1e-6}
     model = DiffoRRegressor("fast", **tuned).fit(paths, y)
     backbone = model.model_.members[0].encoder.backbone
-    before = torch.load(weights, weights_only=True)
+    before = torch.load(face_weights, weights_only=True)
     for name, tensor in backbone.state_dict().items():
         torch.testing.assert_close(tensor, before[name], atol=1e-4, rtol=0)
         assert torch.equal(tensor, before[name]) or not name.endswith(("running_mean", "running_var"))
@@ -197,9 +176,9 @@ def test_fine_tuning_starts_from_the_weights_and_keeps_their_statistics(faces, w
     assert (loaded.predict(paths[:5]) == model.predict(paths[:5])).all()
 
 
-def test_the_learning_rate_of_the_network_suits_its_weights(faces, weights):
+def test_the_learning_rate_of_the_network_suits_its_weights(faces, face_weights):
     assert resolve_settings("fast", {"encoder": "small"}).backbone_learning_rate is None
-    with_weights = {"encoder": "small", "encoder_weights": weights}
+    with_weights = {"encoder": "small", "encoder_weights": face_weights}
     assert resolve_settings("fast", with_weights).backbone_learning_rate == RATE_WITH_WEIGHTS
     assert resolve_settings("fast", {"encoder": "efficientnet-lite0"}).backbone_learning_rate == RATE_WITH_WEIGHTS
     assert resolve_settings("paper", {"encoder": "resnet18"}).batch_size == 128
@@ -239,8 +218,8 @@ def test_a_run_that_was_stopped_goes_on(faces, tmp_path):
     assert (stopped.fit(paths, y).predict(paths) == once.predict(paths)).all()
 
 
-def test_worker_processes_change_nothing(faces, fitted):
+def test_worker_processes_change_nothing(faces, face_model):
     _, paths, y = faces
     settings = TINY | {"image_settings": {"side": 16, "crop": 1.0, "n_workers": 1, "cache_bytes": 0}}
     model = DiffoRRegressor("fast", bounds=(0, 100), **settings).fit(paths, y)
-    assert (model.predict(paths) == fitted.predict(paths)).all()
+    assert (model.predict(paths) == face_model.predict(paths)).all()

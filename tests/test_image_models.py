@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from image_examples import N_IMAGES, TINY, constant_error, mean_error, write_squares, write_weights
+from image_examples import N_IMAGES, TINY, constant_error, mean_error
 from sklearn.base import clone
 from torch import nn
 
@@ -32,26 +32,6 @@ class Brightness(nn.Module):
 
     def forward(self, images):
         return self.layer(images).mean(dim=(2, 3))
-
-
-@pytest.fixture(scope="module")
-def faces(tmp_path_factory):
-    """The folder of the images, their paths and the targets."""
-    folder = tmp_path_factory.mktemp("faces")
-    return folder, *write_squares(folder)
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory):
-    """A file of weights for the small network."""
-    return write_weights(tmp_path_factory.mktemp("weights"))
-
-
-@pytest.fixture(scope="module")
-def fitted(faces):
-    """A regressor that has learned from files."""
-    _, paths, y = faces
-    return DiffoRRegressor("fast", bounds=(0, 100), **TINY).fit(paths, y)
 
 
 # Networks of the user's.
@@ -81,8 +61,8 @@ def test_a_frozen_network_of_ones_own(faces, tmp_path):
     assert (loaded.predict(paths[:5]) == model.predict(paths[:5])).all()
 
 
-def test_a_model_that_knows_its_network_takes_no_other(fitted, tmp_path):
-    fitted.save(tmp_path / "model")
+def test_a_model_that_knows_its_network_takes_no_other(face_model, tmp_path):
+    face_model.save(tmp_path / "model")
     with pytest.raises(CheckpointError, match="knows its encoder"):
         diffor.load(tmp_path / "model", encoder=Brightness())
 
@@ -90,12 +70,12 @@ def test_a_model_that_knows_its_network_takes_no_other(fitted, tmp_path):
 # Saving.
 
 
-def test_a_saved_model_answers_the_same(faces, fitted, tmp_path):
+def test_a_saved_model_answers_the_same(faces, face_model, tmp_path):
     _, paths, _ = faces
-    fitted.save(tmp_path / "model")
+    face_model.save(tmp_path / "model")
     loaded = diffor.load(tmp_path / "model")
-    assert (loaded.predict(paths) == fitted.predict(paths)).all()
-    assert loaded.images_.inputs == fitted.images_.inputs
+    assert (loaded.predict(paths) == face_model.predict(paths)).all()
+    assert loaded.images_.inputs == face_model.images_.inputs
     assert loaded.get_params()["image_settings"] == TINY["image_settings"]
 
 
@@ -133,14 +113,14 @@ def test_a_broken_file_is_named(damaged):
 
 
 @pytest.mark.parametrize("freeze", [False, True])
-def test_broken_files_are_skipped_with_their_targets(damaged, weights, freeze):
+def test_broken_files_are_skipped_with_their_targets(damaged, face_weights, freeze):
     paths, y = damaged
     wild = y.copy()
     wild[[1, 4]] = 1e6  # would ruin the fit if it were still there
     skipping = TINY | {
         "image_settings": TINY["image_settings"] | {"broken": "skip"},
         "freeze_backbone": freeze,
-        "encoder_weights": weights if freeze else None,
+        "encoder_weights": face_weights if freeze else None,
     }
     whole = np.setdiff1d(np.arange(N_IMAGES), [1, 4])
     of_rows = np.where(np.isin(np.arange(N_IMAGES), [1, 4]), 50.0, 1.0)
@@ -214,16 +194,16 @@ def test_keys_follow_from_what_cells_hold():
 # What is not seen from outside.
 
 
-def test_prediction_takes_a_block_of_images_at_a_time_and_keeps_none(faces, fitted, monkeypatch):
+def test_prediction_takes_a_block_of_images_at_a_time_and_keeps_none(faces, face_model, monkeypatch):
     _, paths, _ = faces
-    whole = fitted.predict(paths)
-    assert fitted.images_.open(paths, []).images.decoder.kept is None
+    whole = face_model.predict(paths)
+    assert face_model.images_.open(paths, []).images.decoder.kept is None
     for module in ("ordinal_estimator", "passed_inputs"):
         monkeypatch.setattr(f"diffor.{module}.IMAGE_BLOCK_ROWS", 16)
     sizes = []
     decode = ImageDecoder.decode
     monkeypatch.setattr(ImageDecoder, "decode", lambda self, places: sizes.append(len(places)) or decode(self, places))
-    assert fitted.predict(paths) == pytest.approx(whole, rel=1e-5)
+    assert face_model.predict(paths) == pytest.approx(whole, rel=1e-5)
     assert max(sizes) == 16
     assert sum(sizes) == N_IMAGES
 
