@@ -52,6 +52,7 @@ class Settings:
     objective: str = "one_call"
     n_draws: int = 4
     decoding: str = "chain"
+    chains_per_sample: int = 1
     eta: float = 0.0
 
     transform: str = "auto"
@@ -91,7 +92,7 @@ PRESETS = {
         n_members=1,
         max_steps=600,
     ),
-    "accurate": Settings(partner="auto", n_samples=128),
+    "accurate": Settings(partner="auto", n_samples=128, chains_per_sample=3),
     # The paper to the letter, where it is stated. NOTE[DIFF]: it trains for epochs (50 of batch 1024 on tables, 100 of
     # batch 128 on images); a number of steps means the same for every table size. It names no averaging, clipping,
     # warm-up or decay, so there are none.

@@ -485,6 +485,32 @@ def test_training_finds_a_noisy_target(changes):
     assert error < 0.3 * abs(y - y.median()).mean()
 
 
+# Several chains for each sample.
+
+
+def test_samples_are_the_middle_ones_of_neighbouring_chains():
+    features, _, keys = rows(20)
+    single, method = small().eval(), small(chains_per_sample=3).eval()
+    with torch.inference_mode():
+        found = method.predict(features, keys, 8).samples
+        chains = single.predict(features, keys, 24).samples
+    expected = np.median(np.sort(chains, axis=1).reshape(20, 8, 3), axis=2)
+    np.testing.assert_array_equal(np.sort(found, axis=1), expected)
+    assert (np.diff(found, axis=1) < 0).any(axis=1).all()  # not in order: the first sample is like any other
+
+
+def test_more_chains_steady_the_mean():
+    features, _, _ = rows(1)
+    many = features.expand(200, -1)
+
+    def spread(chains_per_sample):
+        method = small(chains_per_sample=chains_per_sample).eval()
+        with torch.inference_mode():
+            return method.predict(many, torch.arange(200), 10).samples.mean(axis=1).std()
+
+    assert spread(5) < 0.6 * spread(1)
+
+
 # Refusals.
 
 
@@ -493,6 +519,12 @@ def test_training_finds_a_noisy_target(changes):
     [
         ({"decoding": "last"}, "decoding must be one of chain, heads, fusion, cumulative, however: decoding='last'"),
         ({"n_draws": 0}, "n_draws must be at least 1, however: n_draws=0"),
+        (
+            {"chains_per_sample": 2},
+            "chains_per_sample must be an odd number from 1 on, so that one chain is in the middle, however: "
+            "chains_per_sample=2; try 3",
+        ),
+        ({"chains_per_sample": -1}, "chains_per_sample must be an odd number from 1 on"),
         ({"objective": "half"}, "objective must be one of one_call, full, however: objective='half'"),
         (
             {"increment_loss": "l1"},

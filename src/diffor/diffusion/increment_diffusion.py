@@ -51,6 +51,8 @@ class IncrementDiffusion(Method):
     - ``objective="full"`` is Algorithm 1 (1 + S denoiser calls); ``"one_call"`` an unbiased estimate of it: where the
       drawn time is aligned with head k, that head's term is counted. ``n_draws`` is how often each row of a batch is
       corrupted: more draws steady the gradient at the cost of denoiser calls, not of encoder calls.
+    - ``chains_per_sample`` chains, an odd number, are run for each sample of a prediction, and the middle one of those
+      that follow each other in value is kept: that steadies quantiles, and most of all the mean of a long tail.
 
     NOTE[DIFF]: the paper does not state z_0. Here it is the increments stretched to [-1, 1], which needs no learned
     latent and keeps the chain's last state readable as a target.
@@ -89,6 +91,7 @@ class IncrementDiffusion(Method):
         objective: str = "one_call",
         n_draws: int = 1,
         decoding: str = "chain",
+        chains_per_sample: int = 1,
         chain_times: tuple[int, ...] | None = None,
         eta: float = 0.0,
     ) -> None:
@@ -103,7 +106,12 @@ class IncrementDiffusion(Method):
         self.increment_loss, self.objective, self.decoding, self.eta = increment_loss, objective, decoding, eta
         if n_draws < 1:
             raise ValueError(f"n_draws must be at least 1, however: n_draws={n_draws}")
-        self.n_draws = n_draws
+        if chains_per_sample < 1 or chains_per_sample % 2 == 0:
+            raise ValueError(
+                "chains_per_sample must be an odd number from 1 on, so that one chain is in the middle, however: "
+                f"chains_per_sample={chains_per_sample}; try 3"
+            )
+        self.n_draws, self.chains_per_sample = n_draws, chains_per_sample
         self.process = make_process(process, n_times, schedule, parameterization)
         self.aligned_times = aligned_times(n_increments, n_times, spacing)
         self.chain_times = chain_times or default_chain(self.aligned_times, n_times, decoding)
@@ -210,17 +218,21 @@ class IncrementDiffusion(Method):
 
     def predict(self, features: Tensor, keys: Tensor, n_samples: int, **side: Tensor) -> Prediction:
         """Distribution of each row's target, in one pass of the chain."""
-        if self.decoding == "chain":
-            _, last = deque(self.chain(features, keys, n_samples), maxlen=1).pop()
-            values = aggregate_increments(squeeze(last))
-        elif self.decoding == "heads":
-            values = aggregate_increments(self.read(features, keys, n_samples).increments)
-        elif self.decoding == "cumulative":
-            values = self.passing(features, keys).cpu()
-            values = draw_passed(values, keys.cpu(), n_samples)
+        if self.decoding == "cumulative":
+            values = draw_passed(self.passing(features, keys).cpu(), keys.cpu(), n_samples)
         else:
-            values = (self.values_along(features, keys, n_samples) @ self.fusion_weights).clamp(0.0, 1.0)
-        return Prediction(values.detach().cpu().numpy())
+            values = self.draw(features, keys, self.chains_per_sample * n_samples).cpu()
+            values = keep_middles(values, keys.cpu(), self.chains_per_sample)
+        return Prediction(values.detach().numpy())
+
+    def draw(self, features: Tensor, keys: Tensor, n_chains: int) -> Tensor:
+        """The value that each chain of each row ends at, as the decoding reads it. **Shape:** -> ``(n, n_chains)``."""
+        if self.decoding == "chain":
+            _, last = deque(self.chain(features, keys, n_chains), maxlen=1).pop()
+            return aggregate_increments(squeeze(last))
+        if self.decoding == "heads":
+            return aggregate_increments(self.read(features, keys, n_chains).increments)
+        return (self.values_along(features, keys, n_chains) @ self.fusion_weights).clamp(0.0, 1.0)
 
     def passing(self, features: Tensor, keys: Tensor) -> Tensor:
         """Probability of passing each border between S + 1 grades, falling. **Shape:** -> ``(n, S)``.
@@ -262,6 +274,20 @@ def draw_passed(passing: Tensor, keys: Tensor, n_samples: int) -> Tensor:
     shift = key_uniforms(keys, torch.tensor([1 << 33]))  # (n, 1)
     levels = (sample_order(keys, n_samples) + shift) / n_samples  # (n, m), each row in its own order
     return (levels[:, :, None] < passing[:, None, :]).sum(dim=2) / passing.shape[1]
+
+
+def keep_middles(values: Tensor, keys: Tensor, size: int) -> Tensor:
+    """The middle one of each ``size`` values of a row that follow each other, in an order of the row's own.
+
+    **Shape:** values ``(n, m * size)``, keys ``(n,)`` -> ``(n, m)``.
+
+    >>> keep_middles(torch.tensor([[6.0, 4.0, 1.0, 5.0, 2.0, 3.0]]), torch.tensor([5]), size=3).sort().values.tolist()
+    [[2.0, 5.0]]
+    """
+    if size == 1:
+        return values
+    middles = values.sort(dim=1).values[:, size // 2 :: size]
+    return middles.gather(1, sample_order(keys, middles.shape[1]))
 
 
 def fit_fusion(errors: Tensor) -> Tensor:

@@ -94,11 +94,12 @@ def fit_curve(
 
 
 def ridge_path(parts: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
-    """Slopes of ridge regression for each penalty, from one decomposition. **Shape:** ``(n, q)`` -> ``(q, penalties)``."""
+    """Slopes of ridge regression for each penalty, from one decomposition. **Shape:** ``(n, q)`` -> ``(q, 5)``."""
     products = parts.T @ (weights[:, None] * parts)
     values, vectors = torch.linalg.eigh(products)
     along = vectors.T @ (parts.T @ (weights * wanted))
-    return vectors @ torch.stack([along / (values.clamp(min=0) + penalty) for penalty in PENALTIES], dim=1)
+    slopes: Tensor = vectors @ torch.stack([along / (values.clamp(min=0) + penalty) for penalty in PENALTIES], dim=1)
+    return slopes
 
 
 def check_errors(
@@ -109,7 +110,8 @@ def check_errors(
     **Shape:** slopes ``(q, s)``, scaled ``(n, p)``, wanted and weights ``(n,)``, landmarks ``(m, p)`` -> s numbers.
     """
     total = slopes.new_zeros(slopes.shape[1])
-    for rows, targets, counted in zip(*(part.split(CHECK_PIECE) for part in (scaled, wanted, weights)), strict=True):
-        missed = describe(rows, landmarks, sharpness) @ slopes - targets[:, None]
-        total += counted @ missed.square()
+    for first in range(0, len(scaled), CHECK_PIECE):
+        rows = slice(first, first + CHECK_PIECE)
+        missed = describe(scaled[rows], landmarks, sharpness) @ slopes - wanted[rows, None]
+        total += weights[rows] @ missed.square()
     return [float(error) for error in total]
