@@ -22,7 +22,8 @@ from diffor.encoders.image_encoders import (
     learning_rate_groups,
     make_image_encoder,
 )
-from diffor.encoders.tabular import TabularEncoder, TabularInputs
+from diffor.encoders.tabular import TabularEncoder
+from diffor.encoders.tabular_inputs import TabularInputs
 from diffor.method import Encoder, OrdinalModel
 
 PUBLISHED = {18: 11_176_512, 34: 21_284_672, 50: 23_508_032}  # all parameters but those of fc

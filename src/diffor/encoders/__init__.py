@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from diffor.encoders.guide import Guide
-from diffor.encoders.tabular import GuideEncoder, TabularEncoder, TabularInputs
+from diffor.encoders.tabular import GuideEncoder, TabularEncoder
+from diffor.encoders.tabular_inputs import TabularInputs
 
 if TYPE_CHECKING:
     from diffor.encoders.image_encoders import IMAGE_ENCODERS as IMAGE_ENCODERS

@@ -24,7 +24,8 @@ from torch.nn.functional import mse_loss, softplus
 
 from diffor.dropout import ByteDropout
 from diffor.encoders import TabularInputs
-from diffor.encoders.tabular import UNKNOWN, embedding_width
+from diffor.encoders.tabular import embedding_width
+from diffor.encoders.tabular_inputs import UNKNOWN
 from diffor.method import Inputs
 from diffor.peers.gradient_loop import BLOCK_ROWS, Batch, LoopSettings, StandardTarget, minimise, reproducible
 from diffor.peers.problem import Peer, Problem
