@@ -176,13 +176,16 @@ def test_fine_tuning_starts_from_the_weights_and_keeps_their_statistics(faces, f
     assert (loaded.predict(paths[:5]) == model.predict(paths[:5])).all()
 
 
-def test_the_learning_rate_of_the_network_suits_its_weights(faces, face_weights):
+def test_settings_suit_a_network_of_images_and_its_weights(faces, face_weights):
     assert resolve_settings("fast", {"encoder": "small"}).backbone_learning_rate is None
     with_weights = {"encoder": "small", "encoder_weights": face_weights}
     assert resolve_settings("fast", with_weights).backbone_learning_rate == RATE_WITH_WEIGHTS
     assert resolve_settings("fast", {"encoder": "efficientnet-lite0"}).backbone_learning_rate == RATE_WITH_WEIGHTS
     assert resolve_settings("paper", {"encoder": "resnet18"}).batch_size == 128
     assert resolve_settings("fast", {"encoder": "small", "batch_size": 7}).batch_size == 7
+    assert resolve_settings("fast", {"encoder": "small"}).n_draws == 16
+    assert resolve_settings("fast", {"encoder": "small", "n_draws": 3}).n_draws == 3
+    assert resolve_settings("paper", {"encoder": "small"}).n_draws == 1
     assert resolve_settings("balanced", {"encoder": "small", "n_members": 3}).n_members == 3
 
 
