@@ -25,6 +25,15 @@ def test_a_small_network_learns_from_files(faces, face_model):
     assert face_model.predict_interval(paths[:3]).shape == (3, 2)
 
 
+def test_a_partner_reads_images_too(faces, tmp_path):
+    _, paths, y = faces
+    settings = TINY | {"max_steps": 2, "validation_fraction": 0}  # such rows could leave the partner out
+    model = DiffoRRegressor("accurate", bounds=(0, 100), **settings).fit(paths, y)
+    assert model.encoders_ == ["images", "images+partner"]
+    model.save(tmp_path / "model")
+    assert (diffor.load(tmp_path / "model").predict(paths[:4]) == model.predict(paths[:4])).all()
+
+
 def test_every_form_of_the_same_images_has_the_same_answer(faces, face_model):
     folder, paths, _ = faces
     expected = face_model.predict(paths)

@@ -145,7 +145,7 @@ def make_encoder(
     if make_images is None:
         return _make_table_encoder(kind, inputs, settings, dropout)
     images = make_images(width=settings.encoder_width, dropout=dropout)
-    if kind == IMAGES:
+    if kind.partition("+")[0] == IMAGES:  # also that of a partner
         return images
     return ImageTableEncoder(images, _make_table_encoder(kind, inputs, settings, dropout))
 
