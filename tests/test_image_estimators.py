@@ -27,7 +27,7 @@ def test_a_small_network_learns_from_files(faces, face_model):
 
 def test_a_partner_reads_images_too(faces, tmp_path):
     _, paths, y = faces
-    settings = TINY | {"max_steps": 2, "validation_fraction": 0}  # such rows could leave the partner out
+    settings = TINY | {"max_steps": 2, "validation_fraction": 0}  # by validation the partner may be left out
     model = DiffoRRegressor("accurate", bounds=(0, 100), **settings).fit(paths, y)
     assert model.encoders_ == ["images", "images+partner"]
     model.save(tmp_path / "model")

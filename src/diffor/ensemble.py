@@ -145,16 +145,25 @@ def make_encoder(
     if make_images is None:
         return _make_table_encoder(kind, inputs, settings, dropout)
     images = make_images(width=settings.encoder_width, dropout=dropout)
-    if kind.partition("+")[0] == IMAGES:  # also that of a partner
+    if encoder_name(kind) == IMAGES:
         return images
     return ImageTableEncoder(images, _make_table_encoder(kind, inputs, settings, dropout))
+
+
+def encoder_name(kind: str) -> str:
+    """The name of the encoder in a member's kind, without what is added to it.
+
+    >>> encoder_name("periodic+guide+coarse"), encoder_name("images+partner")
+    ('periodic', 'images')
+    """
+    return kind.partition("+")[0]
 
 
 def _make_table_encoder(
     kind: str, inputs: TabularInputs, settings: Settings, dropout: float
 ) -> TabularEncoder | GuideEncoder:
     return make_tabular_encoder(
-        kind.partition("+")[0],
+        encoder_name(kind),
         inputs,
         settings.encoder_width,
         settings.encoder_layers,
