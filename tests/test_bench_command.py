@@ -100,6 +100,10 @@ def test_a_terminal_is_shown_a_bar(here):
         (["--datasets", "diabetes", "--methods", "lightgbm", "--out", "x"], "(did you mean 'lightgbm-quantile'?)"),
         (["--datasets", "diabetes", "--seeds", "none", "--out", "x"], "must be a number of seeds"),
         (["--datasets", "a,,b", "--out", "x"], "must be names with commas between, however: 'a,,b'"),
+        (
+            ["--datasets", "diabetes", "--size", "quick", "--out", "x"],
+            "--size is for run files that describe one, however: --size quick without a run file; name one or leave",
+        ),
         (["none.toml"], "a run file must be readable, however: none.toml"),
         (["--sweet", "open"], "bench has no option --sweet"),
     ],

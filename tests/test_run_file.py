@@ -118,6 +118,60 @@ def test_what_is_said_of_all_methods_holds_for_those_of_the_command_line():
     ]
 
 
+def test_a_pattern_holds_for_the_names_that_it_fits_and_later_ones_go_before():
+    methods = {
+        "names": ["diffor", "diffor-fast", "method:corn"],
+        "*": {"max_steps": 7, "width": 8},
+        "diffor*": {"width": 16},
+        "diffor-fast": {"max_steps": 9},
+    }
+    plan = plan_from({"datasets": ["diabetes"], "methods": methods})
+    assert {method.name: dict(method.settings) for method in plan.methods} == {
+        "constant": {},
+        "diffor": {"max_steps": 7, "width": 16},
+        "diffor-fast": {"max_steps": 9, "width": 16},
+        "method:corn": {"max_steps": 7, "width": 8},
+    }
+
+
+def quick_content():
+    return {
+        "datasets": ["diabetes", "movies"],
+        "seeds": 5,
+        "methods": {"names": ["diffor", "method:corn", "lightgbm-quantile"], "diffor": {"max_steps": 900, "width": 8}},
+        "quick": {"datasets": ["diabetes"], "seeds": 2, "max_train_rows": 100, "settings": {"max_steps": 3}},
+    }
+
+
+def test_quick_changes_what_its_table_says_and_settings_of_what_is_trained_here():
+    plan = plan_from(quick_content(), size="quick")
+    assert (plan.datasets, plan.seeds, plan.max_train_rows) == (("diabetes",), (0, 1), 100)
+    assert {method.name: dict(method.settings) for method in plan.methods} == {
+        "constant": {},
+        "diffor": {"max_steps": 3, "width": 8},
+        "method:corn": {"max_steps": 3},
+        "lightgbm-quantile": {},
+    }
+
+
+def test_without_quick_its_table_changes_nothing():
+    plan = plan_from(quick_content())
+    assert (plan.datasets, plan.seeds, plan.max_train_rows) == (("diabetes", "movies"), (0, 1, 2, 3, 4), None)
+    assert plan.methods[1].settings == {"max_steps": 900, "width": 8}
+
+
+def test_quick_without_a_table_is_refused():
+    with pytest.raises(RunFileError, match=r"the size quick needs a table \[quick\].*however: the run file has none"):
+        plan_from({"datasets": ["diabetes"]}, size="quick")
+
+
+@pytest.mark.parametrize("size", ["quick", None])
+def test_a_mistake_in_quick_is_named(size):
+    wrong = {"datasets": ["diabetes"], "quick": {"seed": 2}}
+    with pytest.raises(RunFileError, match=r"\[quick\] of the run file may hold .* 'seed' \(did you mean 'seeds'\?\)"):
+        plan_from(wrong, size=size)
+
+
 def test_suites_of_data_sets():
     assert suite_of("diabetes") == "open"
     assert suite_of("no such set") is None

@@ -53,6 +53,7 @@ class Settings:
     n_draws: int = 4
     decoding: str = "chain"
     chains_per_sample: int = 1
+    n_steps: int | None = None
     eta: float = 0.0
 
     transform: str = "auto"

@@ -32,20 +32,26 @@
     peer = "diffor"
     n_increments = 4
 
-    [methods."method:*"]                # settings of all methods on the shared encoder; names = ["method:all"] takes
-    encoder = "plain"                   # every one that `diffor methods` lists, "method:corn" a single one
+    [methods."method:*"]                # settings of all methods whose names look like this; what a method's own table
+    encoder = "plain"                   # says goes before. names = ["method:all"] takes every one on the shared encoder
 
     [methods.lightgbm-quantile.search]
     num_leaves = [15, 31, 63]
 
     [tuning]
     trials = 10                         # for each method that declares a search
+
+    [quick]                             # what --size quick changes: anything from above; so does [small]
+    datasets = ["diabetes"]
+    seeds = 2
+    settings = { max_steps = 20 }       # of every method that is trained here, in place of its own
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +63,10 @@ from diffor.suggestion import did_you_mean
 from diffor.toml_files import read_toml
 
 ALL = "all"
-EVERY_METHOD = f"{METHOD}*"
 CONSTANT = "constant"
 """The method that is always compared with."""
+SIZES = ("small", "quick")
+"""Smaller versions of a run that a file may describe: one that ends within hours on a few cores, one within minutes."""
 LIMITS = ("max_train_rows", "max_test_rows")
 
 
@@ -97,8 +104,8 @@ class Plan:
     """Row limits of single data sets, which go before those of the run."""
     images: Mapping[str, Any] = field(default_factory=dict)
     """What is said about the features of pictures; what is not said is chosen."""
-    shared_settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of every method on the shared encoder, ``[methods."method:*"]``."""
+    shared_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings by pattern of a method's name, ``[methods."method:*"]``."""
 
     def dataset_names(self) -> list[str]:
         """All data sets, each once: those of the suites, then those named."""
@@ -135,6 +142,10 @@ class Plan:
         )
 
 
+KEYS = {entry.name for entry in fields(Plan)} - {"limits", "trials", "shared_settings"} | {"tuning"}
+"""What a run file may hold, and its table ``[quick]`` change."""
+
+
 def suite_names(suite: str) -> tuple[str, ...]:
     """The names of a suite's data sets."""
     return tuple(getattr(entry, "name", entry) for entry in datasets.SUITES[suite])
@@ -151,21 +162,40 @@ def suite_of(dataset: str, preferred: Iterable[str] = ()) -> str | None:
 # Reading.
 
 
-def read_run_file(path: Path) -> Plan:
+def read_run_file(path: Path, size: str | None = None) -> Plan:
     """The plan that a file describes, checked; a relative root or out is relative to where the command runs."""
-    return plan_from(read_toml(path, "a run file", RunFileError), str(path))
+    return plan_from(read_toml(path, "a run file", RunFileError), str(path), size)
 
 
-def plan_from(content: Mapping[str, Any], where: str = "the run file") -> Plan:
-    """The plan that a run file's content describes, checked.
+def plan_from(content: Mapping[str, Any], where: str = "the run file", size: str | None = None) -> Plan:
+    """The plan that a run file's content describes, checked; a size names the table of what it changes.
 
     >>> plan_from({"datasets": ["diabetes"], "methods": ["diffor-fast"], "seeds": 2}).seeds
     (0, 1)
     """
     content = dict(content)
+    sizes = {name: dict(_as_table(content.pop(name), name, where)) for name in SIZES if name in content}
+    for name, changes in sizes.items():
+        _check_keys(changes, {*KEYS, "settings"}, f"[{name}] of {where}")
+    if size is None:
+        return _plan_from(content, where)
+    if size not in sizes:
+        raise RunFileError(f"the size {size} needs a table [{size}], which says what it changes, "
+                           f"however: {where} has none")  # fmt: skip
+    in_place = _as_table(sizes[size].pop("settings", {}), f"{size}.settings", where)
+    plan = _plan_from(content | sizes[size], where)
+    return replace(plan, methods=tuple(with_settings(one, in_place) for one in plan.methods))
+
+
+def with_settings(method: Method, settings: Mapping[str, Any]) -> Method:
+    """The method with settings in place of its own; a peer of other people, which may not know them, as it is."""
+    is_trained_here = method.peer.startswith(METHOD) or find_peer(method.peer).is_ours
+    return replace(method, settings={**method.settings, **settings}) if is_trained_here else method
+
+
+def _plan_from(content: dict[str, Any], where: str) -> Plan:
+    _check_keys(content, KEYS, where)
     tuning = content.pop("tuning", {})
-    known = {entry.name for entry in fields(Plan)} - {"limits", "trials", "shared_settings"}
-    _check_keys(content, {*known, "tuning"}, where)
     _check_keys(_as_table(tuning, "tuning", where), {"trials"}, f"[tuning] of {where}")
     names, limits = _names_and_tables(content.pop("datasets", []), "datasets", where)
     chosen, tables = _names_and_tables(content.pop("methods", []), "methods", where)
@@ -179,7 +209,7 @@ def plan_from(content: Mapping[str, Any], where: str = "the run file") -> Plan:
         seeds=as_seeds(content.get("seeds", 1)),
         trials=tuning.get("trials"),
         limits=limits,
-        shared_settings=tables.get(EVERY_METHOD, {}),
+        shared_settings={name: table for name, table in tables.items() if is_pattern(name)},
     )
     return checked(plan)
 
@@ -192,7 +222,7 @@ def _names_and_tables(value: Any, key: str, where: str) -> tuple[list[str], dict
     named = _as_list(value.pop("names", []), f"{key}.names", where)
     tables = {name: dict(_as_table(table, f"{key}.{name}", where)) for name, table in value.items()}
     # Limits of a data set do not add it to the run, since a suite may already hold it; settings of a method do add it.
-    further = [name for name in tables if name != EVERY_METHOD] if key == "methods" else []
+    further = [name for name in tables if not is_pattern(name)] if key == "methods" else []
     return list(dict.fromkeys([*named, *further])), tables
 
 
@@ -201,8 +231,7 @@ def make_methods(names: Sequence[str], tables: Mapping[str, dict[str, Any]], whe
     listed = [other for name in names for other in expand(name)]
     methods = []
     for name in dict.fromkeys([CONSTANT, *listed]):
-        of_all = tables.get(EVERY_METHOD, {}) if name.startswith(METHOD) else {}
-        settings = {**of_all, **tables.get(name, {})}
+        settings = {**_settings_of_all(name, tables), **tables.get(name, {})}
         peer, search = settings.pop("peer", name), settings.pop("search", {})
         for parameter, values in _as_table(search, f"methods.{name}.search", where).items():
             if not isinstance(values, list) or not values:
@@ -210,6 +239,23 @@ def make_methods(names: Sequence[str], tables: Mapping[str, dict[str, Any]], whe
                                    f"however: {parameter}={values!r}; write {parameter} = [first, second]")  # fmt: skip
         methods.append(Method(name, peer, settings, search))
     return tuple(methods)
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a table's name stands for many methods.
+
+    >>> is_pattern("method:*"), is_pattern("method:corn")
+    (True, False)
+    """
+    return "*" in name
+
+
+def _settings_of_all(name: str, tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """What patterns that fit a name say; the constant has no settings, and those that come later go before."""
+    if name == CONSTANT:
+        return {}
+    fitting = (table for pattern, table in tables.items() if is_pattern(pattern) and fnmatchcase(name, pattern))
+    return {key: value for table in fitting for key, value in table.items()}
 
 
 def expand(name: str) -> Iterable[str]:
@@ -268,7 +314,7 @@ def checked(plan: Plan) -> Plan:
 def with_methods(plan: Plan, names: Sequence[str]) -> Plan:
     """The plan with other methods: those that it knows keep their settings, what it says of all holds for new ones."""
     known = {method.name: method for method in plan.methods}
-    tables = {EVERY_METHOD: dict(plan.shared_settings)}
+    tables = {pattern: dict(table) for pattern, table in plan.shared_settings.items()}
     fresh = {method.name: method for method in make_methods(names, tables, "the command line")}
     return replace(plan, methods=tuple(known.get(name, method) for name, method in fresh.items()))
 

@@ -511,6 +511,53 @@ def test_more_chains_steady_the_mean():
     assert spread(5) < 0.6 * spread(1)
 
 
+# The number of steps.
+
+
+class CountedCalls(torch.nn.Module):
+    """A denoiser that counts how often it is asked, and remembers at which times."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.times = inner, []
+
+    def forward(self, noisy, features, t):
+        self.times.append(int(t))
+        return self.inner(noisy, features, t)
+
+
+@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
+@pytest.mark.parametrize("spacing", ["linear", "log", "shared"])
+@pytest.mark.parametrize("n_steps", [4, 5, 11, 20])
+def test_a_prediction_takes_as_many_denoiser_calls_as_steps(decoding, spacing, n_steps):
+    method = small(n_increments=4, n_times=20, decoding=decoding, spacing=spacing, n_steps=n_steps).eval()
+    method.denoiser = CountedCalls(method.denoiser)
+    features, _, keys = rows(3)
+    with torch.inference_mode():
+        method.predict(features, keys, 2)
+    times = method.denoiser.times
+    assert len(times) == n_steps
+    assert (times[0], times[-1]) == (20, 1)
+    assert decoding == "chain" or set(method.aligned_times) <= set(times)
+
+
+def test_one_step_answers_with_the_estimate_from_noise_alone():
+    method = small(n_steps=1).eval()
+    features, _, keys = rows(3)
+    with torch.inference_mode():
+        (t, estimate), *others = method.chain(features, keys, 5, method.drawing_times)
+        found = method.predict(features, keys, 5).samples
+    assert (t, others) == (method.process.n_times, [])
+    np.testing.assert_array_equal(found, aggregate_increments(squeeze(estimate)).numpy())
+
+
+def test_increments_are_read_at_aligned_times_also_where_samples_take_fewer_steps():
+    features, _, keys = rows(3)
+    few, many = small(n_increments=4, n_steps=2).eval(), small(n_increments=4).eval()
+    with torch.inference_mode():
+        torch.testing.assert_close(few.increments(features, keys, 6), many.increments(features, keys, 6))
+
+
 # Refusals.
 
 
@@ -524,6 +571,16 @@ def test_more_chains_steady_the_mean():
             "chains_per_sample must be an odd number from 1 on, so that one chain is in the middle, however: "
             "chains_per_sample=2; try 3",
         ),
+        (
+            {"n_increments": 4, "n_times": 20, "decoding": "heads", "n_steps": 3},
+            "n_steps must lie between 4 and n_times=20 where decoding='heads', however: n_steps=3; "
+            "choose decoding='chain', which can do with 1",
+        ),
+        (
+            {"n_times": 20, "n_steps": 21},
+            "n_steps must lie between 1 and n_times=20 where decoding='chain', however: n",
+        ),
+        ({"n_steps": 0}, "where decoding='chain', however: n_steps=0"),
         ({"chains_per_sample": -1}, "chains_per_sample must be an odd number from 1 on"),
         ({"objective": "half"}, "objective must be one of one_call, full, however: objective='half'"),
         (

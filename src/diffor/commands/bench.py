@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
         "diffor bench development.toml --root DATA --retry-failed",
     )
     command.add_argument("run_file", nargs="?", metavar="RUN.toml", help="run file; options go before what it says")
+    command.add_argument("--size", choices=("small", "quick"), help="a smaller version that the run file describes")
     command.add_argument("--suite", type=_as_list, metavar="A,B", help="suites of data sets")
     command.add_argument("--datasets", type=_as_list, metavar="A,B", help="single data sets")
     command.add_argument("--methods", type=_as_list, metavar="A,B", help="methods by name, all, or module:PEER")
@@ -71,8 +72,8 @@ def run(arguments: argparse.Namespace) -> None:
         print("\n".join(_name(cell) for cell in left))
         return
     print(f"{len(cells)} cells: {len(cells) - len(left)} are in {out} already, {len(left)} to do", flush=True)
-    _compute_features(left, plan.root)
-    n_failed = _run_cells(plan, left, arguments.jobs, out)
+    compute_features(left, plan.root)
+    n_failed = run_cells(plan, left, arguments.jobs, out)
     print(f"{len(left)} cells finished, {n_failed} of them failed; lines are in {out}")
 
 
@@ -81,7 +82,10 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     from diffor.run_file import Plan, as_seeds, checked, make_methods, read_run_file, with_methods
 
     if arguments.run_file is not None:
-        plan = read_run_file(Path(arguments.run_file))
+        plan = read_run_file(Path(arguments.run_file), arguments.size)
+    elif arguments.size is not None:
+        raise UsageError(f"--size is for run files that describe one, however: --size {arguments.size} without a run "
+                         "file; name one or leave it out")  # fmt: skip
     else:
         plan = Plan(methods=make_methods([], {}, "the command line"))
     if arguments.methods is not None:
@@ -112,7 +116,7 @@ def _output(plan: Plan) -> Path:
     return out
 
 
-def _compute_features(cells: list[Cell], root: str | None) -> None:
+def compute_features(cells: list[Cell], root: str | None) -> None:
     """Compute what pictures say before the first cell starts: it takes long, and no cell's time should pay for it."""
     from diffor.image_features import UNTRAINED
 
@@ -134,7 +138,7 @@ def _compute_features_of(name: str, images: ImageFeatures, root: str | None) -> 
         print(f"{name} has no features: {error}", file=sys.stderr)
 
 
-def _run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path) -> int:
+def run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path) -> int:
     """Run cells with their progress shown; returns how many failed."""
     from tqdm import tqdm
 

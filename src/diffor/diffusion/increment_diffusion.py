@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -53,6 +54,8 @@ class IncrementDiffusion(Method):
       corrupted: more draws steady the gradient at the cost of denoiser calls, not of encoder calls.
     - ``chains_per_sample`` chains, an odd number, are run for each sample of a prediction, and the middle one of those
       that follow each other in value is kept: that steadies quantiles, and most of all the mean of a long tail.
+    - ``n_steps`` is the number of denoiser calls of a chain; left out, as many as aligned times and the decoding need.
+      Only where samples are the chain's last state can there be fewer than increments.
 
     NOTE[DIFF]: the paper does not state z_0. Here it is the increments stretched to [-1, 1], which needs no learned
     latent and keeps the chain's last state readable as a target.
@@ -92,6 +95,7 @@ class IncrementDiffusion(Method):
         n_draws: int = 1,
         decoding: str = "chain",
         chains_per_sample: int = 1,
+        n_steps: int | None = None,
         chain_times: tuple[int, ...] | None = None,
         eta: float = 0.0,
     ) -> None:
@@ -115,6 +119,11 @@ class IncrementDiffusion(Method):
         self.process = make_process(process, n_times, schedule, parameterization)
         self.aligned_times = aligned_times(n_increments, n_times, spacing)
         self.chain_times = chain_times or default_chain(self.aligned_times, n_times, decoding)
+        self.drawing_times = self.chain_times
+        if n_steps is not None:
+            self.drawing_times = steps_of_chain(n_steps, self.aligned_times, n_times, decoding)
+            # Reading increments needs every aligned time, also where samples are drawn in fewer steps.
+            self.chain_times = self.chain_times if decoding == "chain" else self.drawing_times
         check_times(self.chain_times, n_times)
         if not set(self.aligned_times) <= set(self.chain_times):
             raise ValueError(
@@ -197,7 +206,9 @@ class IncrementDiffusion(Method):
 
     # --- inference ---
 
-    def chain(self, features: Tensor, keys: Tensor, n_samples: int) -> Iterator[tuple[int, Tensor]]:
+    def chain(
+        self, features: Tensor, keys: Tensor, n_samples: int, times: tuple[int, ...] | None = None
+    ) -> Iterator[tuple[int, Tensor]]:
         """Run the reverse chain of every sample, one denoiser call per time. **Yields** t, ``(n, m, S)``."""
         per_row = features.unsqueeze(1)  # (n, 1, d): the samples of a row share its features
         start = start_noise(keys, n_samples, self.n_increments).to(features)
@@ -208,7 +219,7 @@ class IncrementDiffusion(Method):
         def draw(t: int) -> Tensor:
             return step_noise(keys, n_samples, self.n_increments, t).to(features)
 
-        return self.process.reverse(denoise, start, self.chain_times, self.eta, draw)
+        return self.process.reverse(denoise, start, times or self.chain_times, self.eta, draw)
 
     def read(self, features: Tensor, keys: Tensor, n_samples: int) -> Reading:
         """Run the chain once, keeping its estimates and decoding each head at its aligned time."""
@@ -228,7 +239,7 @@ class IncrementDiffusion(Method):
     def draw(self, features: Tensor, keys: Tensor, n_chains: int) -> Tensor:
         """The value that each chain of each row ends at, as the decoding reads it. **Shape:** -> ``(n, n_chains)``."""
         if self.decoding == "chain":
-            _, last = deque(self.chain(features, keys, n_chains), maxlen=1).pop()
+            _, last = deque(self.chain(features, keys, n_chains, self.drawing_times), maxlen=1).pop()
             return aggregate_increments(squeeze(last))
         if self.decoding == "heads":
             return aggregate_increments(self.read(features, keys, n_chains).increments)
@@ -331,6 +342,36 @@ def default_chain(aligned: tuple[int, ...], n_times: int, decoding: str = "heads
         between = aligned_times(min(LONG_CHAIN, n_times), n_times, "linear")
         return tuple(sorted({*aligned, *between}, reverse=True))
     return aligned_times(min(max(len(aligned), MINIMUM_CHAIN), n_times), n_times, "linear")
+
+
+def steps_of_chain(n_steps: int, aligned: tuple[int, ...], n_times: int, decoding: str) -> tuple[int, ...]:
+    """Times of a chain of ``n_steps`` denoiser calls; those that heads are aligned with are among them where they read.
+
+    >>> steps_of_chain(3, (1000, 667, 334, 1), 1000, "chain")
+    (1000, 500, 1)
+    >>> steps_of_chain(6, (1000, 667, 334, 1), 1000, "heads")
+    (1000, 834, 667, 500, 334, 1)
+    """
+    # A chain that heads read along goes from all noise to none, by way of their times.
+    needed = {n_times} if decoding == "chain" else {*aligned, n_times, 1}
+    if not len(needed) <= n_steps <= n_times:
+        raise ValueError(
+            f"n_steps must lie between {len(needed)} and n_times={n_times} where decoding={decoding!r}, however: "
+            f"n_steps={n_steps}" + ("" if decoding == "chain" else "; choose decoding='chain', which can do with 1")
+        )
+    if decoding == "chain":
+        return aligned_times(n_steps, n_times, "linear") if n_steps > 1 else (n_times,)
+    gaps = list(pairwise(sorted(needed, reverse=True)))
+    parts = [1] * len(gaps)
+    while sum(parts) + 1 < n_steps:  # part the gap whose parts are widest, the noisiest of equal ones
+        widths = [(high - low) / count for (high, low), count in zip(gaps, parts, strict=True)]
+        parts[widths.index(max(widths))] += 1
+    between = (
+        round(high - (high - low) * place / count)
+        for (high, low), count in zip(gaps, parts, strict=True)
+        for place in range(1, count)
+    )
+    return tuple(sorted({*needed, *between}, reverse=True))
 
 
 def make_process(name: str, n_times: int, schedule: str, parameterization: str) -> NoiseProcess:
