@@ -364,6 +364,20 @@ def test_qice_by_hand():
     assert metrics.qice([5.5, 15.5, 25.5, 35.5], x, n_bins=4) == close((0.25 + 0.25 + 0.5) / 4)  # 2, 2, 0, 0 rows
 
 
+def test_pit_values_lie_in_the_stretch_of_their_rank():
+    samples = np.tile([1.0, 2.0, 2.0, 3.0], (1000, 1))
+    for y, (low, high) in {0.0: (0, 1), 1.0: (0, 2), 2.0: (1, 4), 2.5: (3, 4), 9.0: (4, 5)}.items():
+        places = metrics.pit_values(np.full(1000, y), samples) * 5
+        assert low <= places.min() < low + 0.1
+        assert high - 0.1 < places.max() <= high
+
+
+def test_pit_values_are_uniform_for_grades_of_the_right_distribution():
+    rng = np.random.default_rng(0)
+    places = metrics.pit_values(rng.integers(0, 3, 20_000), rng.integers(0, 3, (20_000, 30)))
+    np.testing.assert_allclose(np.histogram(places, 10, (0, 1))[0] / 20_000, 0.1, atol=0.008)
+
+
 def test_qice_repeats_for_the_same_random_state():
     y, x = np.zeros(50), np.zeros((50, 4))
     assert metrics.qice(y, x) == metrics.qice(y, x, random_state=0)

@@ -15,6 +15,7 @@ from diffor.checkpoint import CheckpointError
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder
 from diffor.method import OrdinalEnsemble, OrdinalModel
+from diffor.methods import METHODS
 from diffor.row_noise import row_keys
 from diffor.train import STATE, Rows, TrainConfig, _Run, in_chunks, limit_threads, predict_in_chunks, train
 
@@ -278,3 +279,43 @@ def test_threads_are_limited_and_given_back_even_after_an_error(asked, used):
     with pytest.raises(ZeroDivisionError), limit_threads(asked):
         _ = 1 / 0
     assert torch.get_num_threads() == before
+
+
+# What methods say about their own training.
+
+
+def test_diagnostics_are_logged_where_asked_for_and_change_no_weights():
+    rows = make_rows()
+    silent, talking = make_model(), make_model()
+    without = train(silent, rows, crps_score(rows), CONFIG)
+    history = train(talking, rows, crps_score(rows), replace(CONFIG, diagnose=True))
+    assert torch.equal(weights_of(silent), weights_of(talking))
+    assert without.diagnostics == []
+    assert [record["step"] for record in history.diagnostics] == [10, 20, 30, 40]
+    for record in history.diagnostics:
+        assert -1 <= record["denoise_cosine"] <= 1
+        assert -1 <= record["increment_cosine"] <= 1
+        assert 0 <= record["increment_conflicts"] <= 1
+    assert len({record["denoise_cosine"] for record in history.diagnostics}) == 4
+    assert set(history.records[0]) == set(without.records[0])
+
+
+def test_diagnostics_are_means_over_members_and_empty_for_methods_without_any():
+    rows = make_rows()
+    members = [make_model(seed).models[0].eval() for seed in (0, 1)]
+    run = _Run(OrdinalEnsemble(members), rows, None, CONFIG, "")
+    same = rows.take(run.batch_index(0))
+    alone = [member.method.diagnostics(member.features(same.inputs).clone(), same.y) for member in members]
+    expected = {name: (alone[0][name] + alone[1][name]) / 2 for name in alone[0]}
+    assert run.diagnostics() == pytest.approx(expected)
+    point = OrdinalModel(TabularEncoder(2, [], width=16, n_layers=1), METHODS["value-squared"](16))
+    history = train(OrdinalEnsemble([point]), rows, None, replace(CONFIG, diagnose=True))
+    assert history.diagnostics[0] == {"step": 10}
+
+
+def test_diagnostics_survive_a_checkpoint(tmp_path):
+    config = replace(CONFIG, diagnose=True, checkpoint_dir=str(tmp_path))
+    whole = train(make_model(), make_rows(), None, replace(config, checkpoint_dir=None))
+    train(make_model(), make_rows(), None, config)
+    again = train(make_model(), make_rows(), None, config)
+    assert again.diagnostics == whole.diagnostics

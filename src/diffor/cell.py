@@ -342,10 +342,7 @@ def calibration(prediction: Prediction, y: Array, seed: int) -> dict[str, list[f
     ends = prediction.quantile(np.concatenate([(1 - levels) / 2, (1 + levels) / 2]))
     low, high = ends[:, : len(levels)], ends[:, len(levels) :]
     inside = ((low <= y[:, None]) & (y[:, None] <= high)).mean(axis=0)
-    place = y[:, None].astype(prediction.samples.dtype)
-    below, equal = (prediction.samples < place).sum(axis=1), (prediction.samples == place).sum(axis=1)
-    random = np.random.default_rng([_PIT, seed]).random(len(y))
-    probability = (below + random * (equal + 1)) / (prediction.samples.shape[1] + 1)
+    probability = metrics.pit_values(y, prediction.samples, np.random.default_rng([_PIT, seed]))
     bins = np.minimum((probability * N_PIT_BINS).astype(np.int64), N_PIT_BINS - 1)
     shares = np.bincount(bins, minlength=N_PIT_BINS) / len(y)
     return {"levels": list(LEVELS), "coverage": inside.round(6).tolist(), "pit": shares.round(6).tolist()}

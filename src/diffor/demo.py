@@ -15,6 +15,15 @@ import diffor
 from diffor import metrics, plots
 from diffor.datasets import DATASETS, load_dataset
 from diffor.estimator import DiffoRRegressor
+from diffor.model_report.figures import (
+    calibration_figure,
+    densities_figure,
+    history_figure,
+    increments_figure,
+    judge_coverage,
+    predictions_figure,
+    typical_row,
+)
 from diffor.prediction import Prediction
 from diffor.report import Figure, Heading, Paragraph, Section, Table, html_page, write_page
 
@@ -255,18 +264,7 @@ def compare_crps(y: Array, first: Contender, other: Contender) -> str:
 
 def judge_intervals(y: Array, contender: Contender) -> str:
     """Say whether the intervals hold as many rows as they should, within what chance allows."""
-    from scipy.stats import binom
-
-    inside = round(_coverage(y, contender) * len(y))
-    low, high = (int(binom.ppf(tail, len(y), COVERAGE)) for tail in (0.025, 0.975))
-    if low <= inside <= high:
-        verdict = "so this one agrees with its promise"
-    else:
-        verdict = f"so its intervals are too {'narrow' if inside < low else 'wide'}"
-    return (
-        f"The {COVERAGE:.0%} intervals of {contender.name} hold {inside} of {len(y)} rows. "
-        f"A calibrated model would hold {low} to {high} (19 times in 20), {verdict}."
-    )
+    return judge_coverage(round(_coverage(y, contender) * len(y)), len(y), COVERAGE, contender.name)
 
 
 # The page.
@@ -292,91 +290,28 @@ def demo_page(model: DiffoRRegressor, split: Split, answer: Contender, table: Ta
         *(Paragraph(sentence) for sentence in findings),
         Paragraph(caution),
         Heading("Predicted and true values"),
-        predictions_figure(split.y_test, answer),
+        predictions_figure(split.y_test, answer.prediction, COVERAGE),
         Heading("Whole distributions"),
-        densities_figure(split.y_test, answer),
+        densities_figure(split.y_test, answer.prediction, BOUNDS),
         Heading("Calibration"),
-        calibration_figure(split.y_test, answer),
+        calibration_figure(split.y_test, answer.prediction),
         Heading("One prediction, coarse to fine"),
-        increments_figure(model, split, answer),
+        typical_increments(model, split, answer),
         Heading("Training"),
-        history_figure(model),
+        history_figure(model.history_),
     ]
     return html_page("DiffoR on the diabetes table", sections)
 
 
-def predictions_figure(y: Array, answer: Contender) -> Figure:
-    """Medians and intervals of all test rows against the truth."""
-    svg = plots.figure_svg(plots.predicted_against_true(y, answer.prediction, COVERAGE))
-    share = _coverage(y, answer)
-    return Figure(
-        svg,
-        f"Scatter plot of predicted against true values of {len(y)} rows; {share:.0%} of the intervals hold the truth.",
-        "Each test row once: the predicted median as a point, its interval as a line. Crosses are rows whose interval "
-        "misses the truth.",
-    )
-
-
-def densities_figure(y: Array, answer: Contender) -> Figure:
-    """Predicted densities of a few rows."""
-    ax = plots.predictive_densities(answer.prediction, y, bounds=BOUNDS)
-    rows = [label.get_text() for label in ax.get_yticklabels()]
-    return Figure(
-        plots.figure_svg(ax),
-        f"Predicted densities of {len(rows)} test rows, with the true value of each.",
-        "Test rows from the lowest predicted median (bottom) to the highest (top), numbered as in the test table. A "
-        "narrow hill is a prediction that is sure of itself; nothing leaves the legal range.",
-    )
-
-
-def calibration_figure(y: Array, answer: Contender) -> Figure:
-    """Achieved against nominal coverage."""
-    ax = plots.calibration(y, answer.prediction)
-    line = next(line for line in ax.lines if str(line.get_label()).startswith("achieved"))
-    gap = np.asarray(line.get_ydata(), dtype=np.float64) - plots.LEVELS
-    worst = int(np.abs(gap).argmax())
-    return Figure(
-        plots.figure_svg(ax),
-        f"Achieved against nominal coverage of central intervals, at {len(gap)} levels from 5% to 95%.",
-        f"Below the diagonal intervals are too narrow, above it too wide. The largest gap is {gap[worst]:+.2f}, at a "
-        f"nominal coverage of {plots.LEVELS[worst]:.2f}. The band is for each level by itself.",
-    )
-
-
-def increments_figure(model: DiffoRRegressor, split: Split, answer: Contender) -> Figure:
+def typical_increments(model: DiffoRRegressor, split: Split, answer: Contender) -> Figure:
     """The increments of a typical test row."""
     row = typical_row(np.abs(answer.median - split.y_test))
     increments = model.predict_increments(split.X_test.iloc[[row]])[0]
-    low, high, true = model.scale_.low, model.scale_.high, float(split.y_test[row])
-    ax = plots.increments_of(increments, low, high, true)
-    return Figure(
-        plots.figure_svg(ax),
-        f"{len(increments)} cells that fill from coarse to fine up to {low + increments.sum():.0f}; "
-        f"the true value is {true:.0f}.",
-        f"Test row {row}, whose error is the median error of all. Cells are filled on average over the samples, so "
-        f"several can be filled in part where the model is unsure. The heads reach {low + increments.sum():.0f}; the "
-        f"median of the samples is {answer.median[row]:.0f}.",
+    words = (
+        f"Test row {row}, whose error is the median error of all; the median of its samples is "
+        f"{answer.median[row]:.0f}."
     )
-
-
-def history_figure(model: DiffoRRegressor) -> Figure:
-    """Validation score and losses during training."""
-    history = model.history_
-    return Figure(
-        plots.figure_svg(plots.training_history(history)),
-        f"Validation CRPS and loss terms over {history.steps} training steps; step {history.best_step} was the best.",
-        f"Training ended after {history.steps} steps and {history.seconds:.0f} seconds ({history.stopped}). The "
-        f"weights of step {history.best_step} were kept.",
-    )
-
-
-def typical_row(errors: Array) -> int:
-    """The row whose error is the median one (the lower of two).
-
-    >>> typical_row(np.array([9.0, 1.0, 4.0]))
-    2
-    """
-    return int(np.argsort(errors, kind="stable")[(len(errors) - 1) // 2])
+    return increments_figure(increments, model.scale_.low, model.scale_.high, float(split.y_test[row]), words)
 
 
 def _folder(out: Path) -> Path:

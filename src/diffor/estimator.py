@@ -21,7 +21,8 @@ class DiffoRRegressor(ValueEstimator):
     ``transform`` spreads it over [0, 1]: ``uniform``, ``quantile``, ``log``, or ``auto`` (``log`` for heavy right
     tails). ``guide`` lets boosted trees advise the networks. ``partner`` names a method whose members answer beside
     DiffoR's own, one for each: ``auto`` in the preset ``accurate``, elsewhere ``none``. ``n_jobs`` is the number of CPU
-    threads: one if None, all if -1, which pays for large tables on an idle machine.
+    threads: one if None, all if -1, which pays for large tables on an idle machine. ``diagnose`` notes at every
+    evaluation how far the gradients of different times agree, in ``history_.diagnostics``.
 
     With an ``encoder`` of images (``small``, ``resnet18``, ``resnet34``, ``resnet50``, ``efficientnet-lite0``,
     ``timm:NAME``, or a network with ``out_features``) X is a list of paths, a folder, a data frame with a column
@@ -92,6 +93,7 @@ class DiffoRRegressor(ValueEstimator):
         freeze_backbone: bool | None = None,
         backbone_learning_rate: float | None = None,
         accumulate: int | None = None,
+        diagnose: bool | None = None,
     ) -> None:
         self._remember(locals())
 
@@ -162,6 +164,7 @@ class DiffoRClassifier(GradeEstimator):
         freeze_backbone: bool | None = None,
         backbone_learning_rate: float | None = None,
         accumulate: int | None = None,
+        diagnose: bool | None = None,
     ) -> None:
         self._remember(locals())
 

@@ -72,6 +72,10 @@ class Method(nn.Module, ABC):
     def calibrate(self, features: Tensor, y: Tensor, keys: Tensor, n_samples: int, **side: Tensor) -> None:
         """Look once at validation rows, after training."""
 
+    def diagnostics(self, features: Tensor, y: Tensor) -> dict[str, float]:
+        """Figures about the training itself, by name, for those who ask for them. **Shape:** ``(n, d)``, ``(n,)``."""
+        return {}
+
 
 class OrdinalModel(nn.Module):
     """An encoder and a method; ``forward`` is the loss, so that data-parallel wrappers work untouched."""

@@ -263,8 +263,8 @@ class OrdinalEstimator(BaseEstimator):
 
     # --- predicting ---
 
-    def _blocks(self, X: Any, side: dict[str, Any] | None = None) -> Iterator[Rows]:
-        """The rows of X in pieces, with progress where it takes long."""
+    def row_blocks(self, X: Any, side: dict[str, Any] | None = None) -> Iterator[Rows]:
+        """The rows of X in pieces as members read them, with progress where it takes long."""
         rows = self._open(X)
         device = self._device()
         beside = side_tensors(read_sides(side or {}, len(rows), self.settings_.method), self.scale_)
@@ -310,7 +310,7 @@ class OrdinalEstimator(BaseEstimator):
         count = self.settings_.n_samples if n_samples is None else n_samples
         if count < 1:
             raise ValueError(f"the number of samples must be at least 1, however: {count}")
-        for rows in self._blocks(X, side):
+        for rows in self.row_blocks(X, side):
             with limit_threads(self.n_jobs):
                 prediction = predict_in_chunks(self.model_, rows, count)
             yield prediction
@@ -345,7 +345,7 @@ class OrdinalEstimator(BaseEstimator):
         if self.settings_.method != "diffor":
             raise ValueError(f"only the method 'diffor' has increments, however: method={self.settings_.method!r}")
         count, parts = self.settings_.n_samples, []
-        for rows in self._blocks(X):
+        for rows in self.row_blocks(X):
             with limit_threads(self.n_jobs):
                 for piece in in_chunks(rows, count):
                     ask = partial(_increments_of, self.settings_.n_increments)

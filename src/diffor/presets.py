@@ -72,6 +72,7 @@ class Settings:
     evaluate_every: int = 50
     patience: int = 6
     accumulate: int = 1
+    diagnose: bool = False
 
     def for_method(self) -> dict[str, Any]:
         """Arguments of :class:`~diffor.diffusion.IncrementDiffusion`."""

@@ -97,6 +97,8 @@ class TrainConfig:
     checkpoint_dir: str | None = None
     seed: int = 0
     verbose: int = 1
+    diagnose: bool = False
+    """Whether the history shall hold what methods say about their own training, at every evaluation."""
 
 
 @dataclass
@@ -109,6 +111,8 @@ class History:
     steps: int = 0
     seconds: float = 0.0
     stopped: str = "running"
+    diagnostics: list[dict[str, float]] = field(default_factory=list)
+    """One record per evaluation of what the methods say about their training, where that was asked for."""
 
 
 def train(
@@ -281,6 +285,17 @@ class _Run:
                 self.best = self.average.clone()
                 self.best_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         self.history.records.append(record)
+        if self.config.diagnose:
+            self.history.diagnostics.append({"step": self.history.steps, **self.diagnostics()})
+
+    def diagnostics(self) -> dict[str, float]:
+        """What the members' methods say about the present weights, on average, always on the same training rows."""
+        rows = self.data.take(self.batch_index(0))
+        self.model.eval()
+        # Features are copied, since those of inference mode take part in no gradient.
+        asked = ((member.method, member.features(rows.inputs).clone()) for member in self.model.models)
+        answers = [method.diagnostics(features, rows.y) for method, features in asked]
+        return {name: sum(answer[name] for answer in answers) / len(answers) for name in answers[0]}
 
     def should_stop(self) -> bool:
         """Whether patience or time has run out."""

@@ -112,6 +112,25 @@ def test_corrupt_target_denoised_is_the_identity(make, n_times):
     assert ((recovered - clean).abs() <= 3e-6 * magnified.clamp(min=1)).all()
 
 
+@every_process
+@pytest.mark.parametrize("n_times", [3, 1000])
+def test_the_target_itself_is_read_back_as_the_noise(make, n_times):
+    process = make(n_times)
+    clean, noise = draws(50, 4).double(), draws(50, 4, seed=1).double()
+    t = torch.randint(1, n_times + 1, (50,), generator=torch.Generator().manual_seed(2))
+    output, noisy = process.target(clean, noise, t), process.corrupt(clean, noise, t)
+    torch.testing.assert_close(process.predicted_noise(output, noisy, t), noise, rtol=1e-9, atol=1e-9)
+
+
+@every_process
+def test_estimates_of_noise_and_clean_vector_together_are_what_was_seen(make):
+    process = make(100)
+    noisy, output = draws(50, 4).double(), draws(50, 4, seed=1).double()
+    t = torch.arange(1, 100, 2)
+    clean, noise = process.denoised(output, noisy, t), process.predicted_noise(output, noisy, t)
+    torch.testing.assert_close(process.corrupt(clean, noise, t), noisy, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_noise_estimate_is_the_papers_formula(schedule):
     process = Diffusion(1000, schedule, "noise")

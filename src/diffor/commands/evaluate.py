@@ -1,10 +1,12 @@
-"""``diffor evaluate``: measure a model on rows with known targets, beside the best constant answer."""
+"""``diffor evaluate``: measure a model on rows with known targets, beside the best constant answer; write a page."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +21,11 @@ from diffor.commands.model_folder import (
     remembered_target,
     side_columns,
 )
-from diffor.commands.target_column import target_values
+from diffor.commands.target_column import true_targets
 from diffor.commands.usage import UsageError, require_columns
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
     from diffor.prediction import Prediction
@@ -40,6 +43,7 @@ def add(commands: Any) -> None:
         "measure a model on rows with known targets, beside the best constant answer",
         "diffor evaluate model test.csv",
         "diffor evaluate model test.parquet --target price --coverage 0.8 --json",
+        "diffor evaluate model test.csv --report page.html",
     )
     command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
     command.add_argument("data", metavar="DATA", help="rows with their targets")
@@ -49,58 +53,149 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--coverage", type=as_share, default=0.9, metavar="C", help="of the intervals (default: %(default)s)"
     )
+    command.add_argument("--report", metavar="PAGE.html", help="page about the answers to write, with figures")
+    command.add_argument("--force", action="store_true", help="replace the page if it exists")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print how good the model's answers are."""
+    """Print how good the model's answers are, and write a page about them if one is asked for."""
+    page = _page_path(arguments)
     data, folder = Path(arguments.data), Path(arguments.model)
     names = files.column_names(data)
     model: Any = load_model(folder)
     target = arguments.target or remembered_target(folder)
     require_columns([target], names, data)
-    truth = _truth(model, target, data)
+    truth = true_targets(model, target, data)
     columns = columns_by_kind(model, names, data)
     sides = side_columns(model, folder, arguments.duration, names, data)
-    if is_classifier(model):
-        statistic = model.decision
-        with answered_chunks(data, columns, _grades(model), sides=sides) as answers:
-            scores = _score_grades(len(model.classes_), truth, answers)
-    else:
-        statistic = model.default_statistic
-        with answered_chunks(data, columns, _amounts(model, arguments.coverage), sides=sides) as answers:
-            scores = _score_amounts(truth, answers, arguments.coverage, statistic)
-        if model.conformal_ is None and not model.has_distribution:  # a point covers nothing, and does not claim to
-            scores |= {name: (None, scores[name][1]) for name in ("coverage", "interval_width")}
+    answered = _measure(model, truth, data, columns, sides, arguments.coverage, keep=page is not None)
+    if page is not None:
+        _write_page(page, answered, model, folder, data, target, arguments.coverage)
     if arguments.json:
-        facts = {"model": type(model).__name__, "method": model.settings_.method, "statistic": statistic,
+        facts = {"model": type(model).__name__, "method": model.settings_.method, "statistic": answered.statistic,
                  "target": target, "rows": len(truth), "nominal_coverage": None
                  if is_classifier(model) else arguments.coverage}  # fmt: skip
-        pairs = {name: {"model": ours, "constant": constant} for name, (ours, constant) in scores.items()}
+        pairs = {name: {"model": ours, "constant": constant} for name, (ours, constant) in answered.scores.items()}
         print(json.dumps({**facts, "metrics": pairs}, allow_nan=False))
     else:
-        print(_score_table(scores, f"{len(truth)} rows, target {target}, answered with {statistic}"))
+        heading = f"{len(truth)} rows, target {target}, answered with {answered.statistic}"
+        print(_score_table(answered.scores, heading))
 
 
-def _truth(model: Any, target: str, data: Path) -> NDArray[Any]:
-    """The true values, as numbers or as places of the grades. **Shape:** ``(n,)``."""
+@dataclass
+class _Answered:
+    """All that was measured, and of the rows that a page shows also their tables and distributions."""
+
+    statistic: str
+    answers: Any
+    scores: Scores
+    tables: list[pd.DataFrame] = field(default_factory=list)
+    predictions: list[Prediction] = field(default_factory=list)
+
+
+def _page_path(arguments: argparse.Namespace) -> Path | None:
+    """Where the page goes, if there is to be one that can be drawn and written."""
+    if arguments.report is None:
+        if arguments.force:
+            raise UsageError("--force is for --report, however: no page is asked for; add --report PAGE.html")
+        return None
+    page = Path(arguments.report)
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"--report must be a page whose name ends in .html, however: {page}; rename it")
+    files.check_output(page, arguments.force)
+    from diffor.plots import require_matplotlib
+
+    try:
+        require_matplotlib()
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+    return page
+
+
+def _measure(
+    model: Any,
+    truth: NDArray[Any],
+    data: Path,
+    columns: tuple[list[str], list[str]],
+    sides: dict[str, str],
+    level: float,
+    keep: bool,
+) -> _Answered:
+    """Answer all rows of the file and measure the answers; what a page needs of its rows is kept where asked for."""
+    from diffor.model_report import picked_rows
+
+    shown = picked_rows(len(truth)) if keep else None
+    if is_classifier(model):
+        answered = _Answered(model.decision, None, {})
+        with answered_chunks(data, columns, _grades(model), sides=sides) as answers:
+            _score_grades(answered, len(model.classes_), truth, _keeping(answers, answered, columns, shown))
+        return answered
+    answered = _Answered(model.default_statistic, None, {})
+    with answered_chunks(data, columns, _amounts(model, level), sides=sides) as answers:
+        _score_amounts(answered, truth, _keeping(answers, answered, columns, shown), level)
+    if model.conformal_ is None and not model.has_distribution:  # a point covers nothing, and does not claim to
+        scores = answered.scores
+        answered.scores = scores | {name: (None, scores[name][1]) for name in ("coverage", "interval_width")}
+    return answered
+
+
+def _keeping(
+    answers: Answers, answered: _Answered, columns: tuple[list[str], list[str]], shown: NDArray[Any] | None
+) -> Answers:
+    """The same answers; of the rows in ``shown`` their columns and distributions are kept on the way."""
+    for chunk, answer in answers:
+        if shown is not None:
+            places = shown[(shown >= chunk.first) & (shown < chunk.first + len(chunk))] - chunk.first
+            answered.tables.append(chunk.table[[*columns[0], *columns[1]]].iloc[places])
+            answered.predictions.append(answer[0][places])
+        yield chunk, answer
+
+
+def _write_page(
+    page: Path, answered: _Answered, model: Any, folder: Path, data: Path, target: str, coverage: float
+) -> None:
+    """Write the page about the answers, and say where it is."""
     import pandas as pd
 
-    grades = model.classes_ if is_classifier(model) else None
-    spelled = grades is not None and grades.dtype.kind in "OU"
-    table = files.read_table(data, [target], [target] if spelled else [])
-    listed = None if grades is None else grades.tolist()
-    values = target_values(table[target], listed, data)
-    if grades is None:
-        return values
-    places: NDArray[Any] = pd.Index(grades).get_indexer(pd.Index(values))
-    wrong = (places < 0).nonzero()[0]
-    if len(wrong):
-        raise UsageError(
-            f"target {target!r} must hold the model's grades {', '.join(map(str, listed or []))}, however: "
-            f"{len(wrong)} of {len(values)} rows do not, the first is row {wrong[0] + 1} with {values[wrong[0]]!r}; "
-            "remove or correct these rows"
-        )
-    return places
+    from diffor.model_report import Evaluation, model_page, picked_rows
+    from diffor.model_report.scores import AMOUNT_MEASURES, GRADE_MEASURES, with_intervals
+    from diffor.prediction import Prediction
+    from diffor.report import write_page
+
+    answers, of_grades = answered.answers, is_classifier(model)
+    rows = picked_rows(len(answers.truth))
+    shown = answers.take(rows)
+    measures: Any = GRADE_MEASURES if of_grades else AMOUNT_MEASURES
+    prediction = Prediction.concatenate(answered.predictions)
+    if not of_grades and not model.has_distribution:
+        prediction = Prediction(shown.answered[:, None])
+    evaluation = Evaluation(
+        model=model,
+        name=folder.resolve().name,
+        data=data.name,
+        target=target,
+        n_rows=len(answers.truth),
+        scores=with_intervals(answers, measures, answered.scores),
+        rows=rows,
+        table=pd.concat(answered.tables, ignore_index=True),
+        truth=shown.truth,
+        prediction=prediction,
+        answered=shown.chosen if of_grades else shown.answered,
+        statistic=answered.statistic,
+        intervals=None if of_grades or model.conformal_ is None else _ends(shown),
+        coverage=coverage,
+    )
+    try:
+        write_page(page, model_page(evaluation))
+    except OSError as error:
+        raise UsageError(f"{page} cannot be written, however: {error.strerror or error}; choose another") from error
+    print(f"the page is {page}", file=sys.stderr)
+
+
+def _ends(amounts: Any) -> NDArray[Any]:
+    import numpy as np
+
+    return np.stack([amounts.low, amounts.high], axis=1)
 
 
 def _amounts(model: Any, level: float) -> Callable[..., tuple[Prediction, NDArray[Any]]]:
@@ -114,63 +209,45 @@ def _amounts(model: Any, level: float) -> Callable[..., tuple[Prediction, NDArra
     return answer
 
 
-def _grades(model: Any) -> Callable[..., tuple[NDArray[Any], NDArray[Any]]]:
-    """A function that answers rows with the probabilities of the grades and the places of those it decides on."""
+def _grades(model: Any) -> Callable[..., tuple[Prediction, NDArray[Any], NDArray[Any]]]:
+    """A function that answers rows with distributions, probabilities of grades and places of those it decides on."""
     from diffor.grades import grade_shares
 
-    def answer(table: Any, **side: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def answer(table: Any, **side: Any) -> tuple[Prediction, NDArray[Any], NDArray[Any]]:
         prediction = model.predict_distribution(table, **side)
         probabilities = grade_shares(prediction.samples, len(model.classes_))
-        return probabilities, decide(model, prediction, probabilities, model.decision)
+        return prediction, probabilities, decide(model, prediction, probabilities, model.decision)
 
     return answer
 
 
-def _score_amounts(truth: NDArray[Any], answers: Answers, level: float, statistic: str) -> Scores:
+def _score_amounts(answered: _Answered, truth: NDArray[Any], answers: Answers, level: float) -> None:
     """Metrics of predicted amounts, each beside the best that a constant answer could reach on these rows."""
     import numpy as np
 
-    from diffor import metrics
+    from diffor.model_report.scores import AMOUNT_MEASURES, Amounts, constant_amounts, plain_scores
 
-    answered, low, high, crps = np.empty((4, len(truth)))
+    values, low, high, crps = np.empty((4, len(truth)))
     for chunk, (prediction, interval) in answers:
         rows = slice(chunk.first, chunk.first + len(chunk))
-        answered[rows], crps[rows] = prediction.statistic(statistic), prediction.crps(truth[rows])
+        values[rows], crps[rows] = prediction.statistic(answered.statistic), prediction.crps(truth[rows])
         low[rows], high[rows] = interval.T
-    ends = np.quantile(truth, [(1 - level) / 2, (1 + level) / 2])
-    constant = [np.full(len(truth), value) for value in (np.median(truth), truth.mean(), *ends)]
-    varies = np.ptp(truth) > 0
-    # The mean distance of two rows is the CRPS of answering every row with the distribution of all.
-    ranks = 2 * np.arange(1, len(truth) + 1) - len(truth) - 1
-    return {
-        "mae": (metrics.mae(truth, answered), metrics.mae(truth, constant[0])),
-        "rmse": (metrics.rmse(truth, answered), metrics.rmse(truth, constant[1])),
-        "srcc": (metrics.srcc(truth, answered), 0.0) if varies else (None, None),
-        "xauc": (metrics.xauc(truth, answered), 0.5) if varies else (None, None),
-        "crps": (float(crps.mean()), float(np.sort(truth) @ ranks / len(truth) ** 2)),
-        "coverage": (metrics.coverage(truth, low, high), metrics.coverage(truth, *constant[2:])),
-        "interval_width": (metrics.interval_width(low, high), float(ends[1] - ends[0])),
-    }
+    answered.answers = Amounts(truth, values, low, high, crps)
+    answered.scores = plain_scores(answered.answers, AMOUNT_MEASURES, constant_amounts(truth, level))
 
 
-def _score_grades(n_grades: int, truth: NDArray[Any], answers: Answers) -> Scores:
+def _score_grades(answered: _Answered, n_grades: int, truth: NDArray[Any], answers: Answers) -> None:
     """Metrics of predicted grades, each beside the best that a constant answer could reach on these rows."""
     import numpy as np
 
-    from diffor import metrics
+    from diffor.model_report.scores import GRADE_MEASURES, Graded, constant_grades, plain_scores
 
     probabilities, chosen = np.empty((len(truth), n_grades)), np.empty(len(truth), dtype=np.int64)
-    for chunk, (part, decided) in answers:
+    for chunk, (_, part, decided) in answers:
         rows = slice(chunk.first, chunk.first + len(chunk))
         probabilities[rows], chosen[rows] = part, decided
-    shares = np.bincount(truth, minlength=n_grades) / len(truth)
-    common, middle = shares.argmax(), np.sort(truth)[len(truth) // 2]
-    return {
-        "accuracy": (metrics.accuracy_off_by(truth, chosen, 0), float(shares[common])),
-        "mae": (metrics.mae(truth, chosen), metrics.mae(truth, np.full(len(truth), middle))),
-        "qwk": (metrics.qwk(truth, chosen, n_grades), 0.0) if np.ptp(truth) > 0 else (None, None),
-        "rps": (metrics.rps(truth, probabilities), metrics.rps(truth, np.tile(shares, (len(truth), 1)))),
-    }
+    answered.answers = Graded(truth, chosen, probabilities)
+    answered.scores = plain_scores(answered.answers, GRADE_MEASURES, constant_grades(truth, n_grades))
 
 
 def _score_table(scores: Scores, heading: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffor import files
 from diffor.commands.arguments import as_float
+from diffor.commands.model_folder import is_classifier
 from diffor.commands.usage import UsageError
 
 if TYPE_CHECKING:
@@ -84,3 +85,25 @@ def _refuse_missing(column: pd.Series[Any], data: Path) -> None:
             f"target {column.name!r} must be known in every row of {data}, however: {len(missing)} of {len(column)} "
             f"rows have none, the first is row {missing[0] + 1}; remove these rows"
         )
+
+
+def true_targets(model: Any, target: str, data: Path) -> NDArray[Any]:
+    """The true values of a model's target, as numbers or as places of its grades. **Shape:** ``(n,)``."""
+    import pandas as pd
+
+    grades = model.classes_ if is_classifier(model) else None
+    spelled = grades is not None and grades.dtype.kind in "OU"
+    table = files.read_table(data, [target], [target] if spelled else [])
+    listed = None if grades is None else grades.tolist()
+    values = target_values(table[target], listed, data)
+    if grades is None:
+        return values
+    places: NDArray[Any] = pd.Index(grades).get_indexer(pd.Index(values))
+    wrong = (places < 0).nonzero()[0]
+    if len(wrong):
+        raise UsageError(
+            f"target {target!r} must hold the model's grades {', '.join(map(str, listed or []))}, however: "
+            f"{len(wrong)} of {len(values)} rows do not, the first is row {wrong[0] + 1} with {values[wrong[0]]!r}; "
+            "remove or correct these rows"
+        )
+    return places

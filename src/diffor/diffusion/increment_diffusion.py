@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from diffor.diffusion.increments import aggregate_increments, aligned_times, refine_increments, split_increments
+from diffor.diffusion.interference import cosines_for_history
 from diffor.diffusion.networks import DENOISERS, Denoiser, IncrementHeads, MLPDenoiser, TransformerDenoiser
 from diffor.diffusion.process import Diffusion, FlowMatching, NoiseProcess, check_times
 from diffor.method import Method, weighted_mean
@@ -191,11 +192,19 @@ class IncrementDiffusion(Method):
 
     def full_increment_term(self, features: Tensor, increments: Tensor, noise: Tensor) -> Tensor:
         """Mean over all heads, each at its own time with the same noise (Algorithm 1). **Shape:** -> ``(n,)``."""
-        t = torch.tensor(self.aligned_times, device=increments.device)  # (S,)
-        clean = stretch(increments).unsqueeze(1)  # (n, 1, S), one row per time after broadcasting
-        noisy = self.process.corrupt(clean, noise.unsqueeze(1), t)  # (n, S, S)
-        estimates = self.process.denoised(self.denoiser(noisy, features.unsqueeze(1), t), noisy, t)
+        _, estimates = self.call_at_aligned_times(features, increments, noise)
         return self.increment_errors(self.heads.logits(estimates), increments).mean(dim=-1)
+
+    def call_at_aligned_times(self, features: Tensor, increments: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The denoiser's errors and its estimates at the time of each head, all with the same noise.
+
+        **Shape:** features ``(n, d)``, increments and noise ``(n, S)`` -> ``(n, S, S)`` each, the times second.
+        """
+        t = torch.tensor(self.aligned_times, device=increments.device)  # (S,)
+        clean, noise = stretch(increments).unsqueeze(1), noise.unsqueeze(1)  # (n, 1, S), broadcast over the times
+        noisy = self.process.corrupt(clean, noise, t)  # (n, S, S)
+        output = self.denoiser(noisy, features.unsqueeze(1), t)
+        return output - self.process.target(clean, noise, t), self.process.denoised(output, noisy, t)
 
     def increment_errors(self, logits: Tensor, increments: Tensor) -> Tensor:
         """Error of each head's increment. **Shape:** ``(n, S)``, ``(n, S)`` -> ``(n, S)``."""
@@ -203,6 +212,10 @@ class IncrementDiffusion(Method):
             filled = increments * self.n_increments
             return nn.functional.binary_cross_entropy_with_logits(logits, filled, reduction="none")
         return (torch.sigmoid(logits) / self.n_increments - increments).square()
+
+    def diagnostics(self, features: Tensor, y: Tensor) -> dict[str, float]:
+        """Mean cosine of the gradients of different times in the denoiser, and the share of pairs that conflict."""
+        return cosines_for_history(self, features, y)
 
     # --- inference ---
 

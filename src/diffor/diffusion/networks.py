@@ -153,10 +153,13 @@ class IncrementHeads(nn.Module):
         self.second = nn.Parameter(torch.empty(n_increments, hidden).uniform_(-bound, bound))
         self.second_bias = nn.Parameter(torch.zeros(n_increments))
 
+    def hidden(self, estimates: Tensor) -> Tensor:
+        """Each head's hidden layer. **Shape:** ``(..., S, S)`` -> ``(..., S, hidden)``."""
+        return nn.functional.silu(torch.einsum("...ki,kih->...kh", estimates, self.first) + self.first_bias)
+
     def logits(self, estimates: Tensor) -> Tensor:
         """Each head's answer before the sigmoid. **Shape:** ``(..., S, S)`` -> ``(..., S)``."""
-        hidden = torch.einsum("...ki,kih->...kh", estimates, self.first) + self.first_bias
-        return (nn.functional.silu(hidden) * self.second).sum(dim=-1) + self.second_bias
+        return (self.hidden(estimates) * self.second).sum(dim=-1) + self.second_bias
 
     def forward(self, estimates: Tensor) -> Tensor:
         """Decode the increments. **Shape:** ``(..., S, S)`` -> ``(..., S)`` in [0, 1 / S]."""

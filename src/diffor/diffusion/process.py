@@ -76,6 +76,19 @@ class NoiseProcess(nn.Module, ABC):
         of_noise, _ = self.velocity_coefficients(t)
         return of_noise * noisy - self.spread(t) * output
 
+    def predicted_noise(self, output: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
+        """Read the estimate of the noise off a denoiser's output. **Shape:** as :meth:`corrupt`."""
+        if self.parameterization == "noise":
+            return output
+        if self.parameterization == "clean":
+            return (noisy - self.signal(t) * output) / self.spread(t)
+        # The same two equations as in denoised, solved for noise. Their determinant is 1 but for the rounding of the
+        # coefficients, which counts where almost no signal is left.
+        signal, spread = self.signal(t), self.spread(t)
+        of_noise, of_clean = self.velocity_coefficients(t)
+        determinant = of_noise.double() * signal.double() + of_clean.double() * spread.double()
+        return (of_clean * noisy + signal * output) / determinant.to(noisy.dtype)
+
     def reverse(
         self,
         denoise: Callable[[Tensor, Tensor], Tensor],

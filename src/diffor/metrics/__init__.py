@@ -11,12 +11,22 @@ is the same as repeating the row that often, and weight 0 the same as leaving it
 | a distribution | `crps_samples`, `crps_quantiles`, `crps_bins`, `crps_gaussian`, `qice`, `picp` |
 
 `METRICS` lists those that need only the truth and one prediction; `scorer` makes scikit-learn scorers of them.
+`crps_each` and `pit_values` give a number for each row.
 """
 
 from __future__ import annotations
 
 from diffor.metrics.checks import FloatArray, IndexArray
-from diffor.metrics.distributions import crps_bins, crps_each, crps_gaussian, crps_quantiles, crps_samples, picp, qice
+from diffor.metrics.distributions import (
+    crps_bins,
+    crps_each,
+    crps_gaussian,
+    crps_quantiles,
+    crps_samples,
+    picp,
+    pit_values,
+    qice,
+)
 from diffor.metrics.grades import accuracy_off_by, qwk, rps
 from diffor.metrics.intervals import coverage, interval_width
 from diffor.metrics.rankings import Ties, label_tie_share, lcc, normalized_gini, srcc, xauc, xgauc
@@ -47,6 +57,7 @@ __all__ = [
     "normalized_gini",
     "picp",
     "pinball",
+    "pit_values",
     "qice",
     "qwk",
     "rmse",

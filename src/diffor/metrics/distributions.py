@@ -21,7 +21,7 @@ from diffor.metrics.values import pinball_loss
 
 # Numbers per block when a table of samples is sorted: the temporary copies stay near 32 MB each.
 _BLOCK_SIZE = 2**22
-_QICE_STREAM = 20220611
+_PIT_STREAM = 20220611
 
 
 def crps_samples(
@@ -150,9 +150,8 @@ def qice(
     """Quantile interval calibration error: how unevenly y falls into intervals that should be equally likely.
 
     The mean absolute difference between 1 / n_bins and the share of rows in each interval; 0 is perfect.
-    A row's interval is read from the rank of y among its samples. A rank stands for a stretch of probability, longer
-    where samples equal y as at a point mass, and a random place in it is taken. If y is distributed as the samples,
-    that place is exactly uniform, for any number of samples and any point masses. Being random, it takes no weights.
+    A row's interval is read from the place of y in its distribution (:func:`pit_values`), which is fair for any number
+    of samples and any point masses. That place being random, there are no weights.
 
     Shape: `y_true` (n,), `samples` (n, m).
 
@@ -161,21 +160,37 @@ def qice(
     >>> qice(y, samples) < 0.01 < qice(y + 1, samples)
     True
     """
-    _, (true, table) = checked_rows(None, y_true=y_true, samples=samples)
     if n_bins < 2:
         raise ValueError(f"n_bins must be at least 2, however: n_bins={n_bins}; 10 is customary")
+    probability = pit_values(y_true, samples, random_state)
+    bins = np.minimum((probability * n_bins).astype(np.intp), n_bins - 1)
+    shares = np.bincount(bins, minlength=n_bins) / len(probability)
+    return float(np.abs(shares - 1 / n_bins).mean())
+
+
+def pit_values(y_true: ArrayLike, samples: ArrayLike, random_state: int | np.random.Generator | None = 0) -> FloatArray:
+    """Where each truth stands in its row's distribution, from 0 (below all) to 1: the probability integral transform.
+
+    The rank of y among its samples stands for a stretch of probability, longer where samples equal y, as at a point
+    mass or with grades. A random place in it is taken, so the values are exactly uniform if y is distributed as the
+    samples.
+
+    Shape: `y_true` (n,), `samples` (n, m) -> (n,).
+
+    >>> low, high = pit_values([-5.0, 5.0], [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
+    >>> low < 1 / 4, high > 3 / 4
+    (np.True_, np.True_)
+    """
+    _, (true, table) = checked_rows(None, y_true=y_true, samples=samples)
     below, equal = np.empty((2, len(true)))
     for block in _row_blocks(table):
         place = true[block, None].astype(table.dtype)  # else float32 samples never equal a y such as 0.1
         below[block] = (table[block] < place).sum(axis=1)
         equal[block] = (table[block] == place).sum(axis=1)
     # A stream of its own: with a bare seed, y drawn from the same seed would be correlated with the random places.
-    seed = [_QICE_STREAM, random_state] if isinstance(random_state, (int, np.integer)) else random_state
+    seed = [_PIT_STREAM, random_state] if isinstance(random_state, (int, np.integer)) else random_state
     random = np.random.default_rng(seed).random(len(true))
-    probability = (below + random * (equal + 1)) / (table.shape[1] + 1)
-    bins = np.minimum((probability * n_bins).astype(np.intp), n_bins - 1)
-    shares = np.bincount(bins, minlength=n_bins) / len(true)
-    return float(np.abs(shares - 1 / n_bins).mean())
+    return np.asarray((below + random * (equal + 1)) / (table.shape[1] + 1))
 
 
 def picp(

@@ -1,0 +1,127 @@
+"""``diffor diagnose``: measure what the paper proves on a fitted model, and say what it means."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffor import files
+from diffor.commands.arguments import add_command
+from diffor.commands.model_folder import columns_by_kind, load_model, remembered_target
+from diffor.commands.target_column import true_targets
+from diffor.commands.usage import UsageError, library_messages, require_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from diffor.diffusion.diagnosis import Diagnosis
+
+MAX_ROWS = 2000
+"""Rows that are measured: more take longer and hardly change a figure."""
+SEED = 0
+
+
+def add(commands: Any) -> None:
+    """Register the command and its arguments."""
+    command = add_command(
+        commands,
+        "diagnose",
+        run,
+        "measure what the paper proves on a fitted model, and say what it means for it",
+        "diffor diagnose model test.csv",
+        "diffor diagnose model test.csv --out theory.html",
+    )
+    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote, of the method diffor")
+    command.add_argument("data", metavar="DATA", help="rows with their targets that the model was not trained on")
+    command.add_argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
+    command.add_argument("--out", metavar="PAGE.html", help="page with figures to write")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.add_argument("--force", action="store_true", help="replace the page if it exists")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print each finding as a sentence, and write the page that was asked for."""
+    data, folder = Path(arguments.data), Path(arguments.model)
+    if arguments.out is not None:
+        files.check_output(Path(arguments.out), arguments.force)
+        _require_figures()
+    names = files.column_names(data)
+    model: Any = load_model(folder)
+    if model.settings_.method != "diffor":
+        raise UsageError(f"{folder} must be a DiffoR model, however: its method is {model.settings_.method!r}, of "
+                         "which the paper proves nothing; fit one without --method")  # fmt: skip
+    target = arguments.target or remembered_target(folder)
+    require_columns([target], names, data)
+    truth = true_targets(model, target, data)
+    chosen = choose_rows(len(truth))
+    rows = _read_rows(data, columns_by_kind(model, names, data), chosen)
+    from diffor.model_diagnosis import diagnose_model, first_own_member
+
+    with library_messages():
+        diagnosis = diagnose_model(model, rows, truth[chosen])
+    about = _describe(folder, first_own_member(model)[0], len(model.model_.models), len(chosen), len(truth), target)
+    if arguments.out is not None:
+        _write(arguments.out, about, diagnosis, model)
+    if arguments.json:
+        facts = {"model": type(model).__name__, "target": target, "rows_in_file": len(truth)}
+        print(json.dumps({**facts, **diagnosis.to_json()}, allow_nan=False))
+    else:
+        print(_as_text(about, diagnosis))
+
+
+def choose_rows(count: int, limit: int = MAX_ROWS) -> NDArray[Any]:
+    """Rows to measure: all, or a random part that is always the same, in their order. **Shape:** -> ``(n,)``.
+
+    >>> choose_rows(3).tolist(), len(choose_rows(5000))
+    ([0, 1, 2], 2000)
+    """
+    import numpy as np
+
+    return np.sort(np.random.default_rng(SEED).permutation(count)[:limit])
+
+
+def _read_rows(data: Path, columns: tuple[list[str], list[str]], chosen: NDArray[Any]) -> pd.DataFrame:
+    """The chosen rows of a file, which is read in pieces."""
+    import pandas as pd
+
+    parts = []
+    for chunk in files.read_chunks(data, *columns):
+        inside = chosen[(chosen >= chunk.first) & (chosen < chunk.first + len(chunk))]
+        parts.append(chunk.table.iloc[inside - chunk.first])
+    table: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return table
+
+
+def _describe(folder: Path, place: int, n_members: int, n_rows: int, n_in_file: int, target: str) -> str:
+    rows = f"all {n_rows} rows" if n_rows == n_in_file else f"{n_rows} random rows of {n_in_file} (seed {SEED})"
+    member = "" if n_members == 1 else f" Member {place + 1} of {n_members} was measured, alone and uncalibrated."
+    return f"The paper's theory, measured on {folder} with {rows}, target {target}.{member}"
+
+
+def _as_text(about: str, diagnosis: Diagnosis) -> str:
+    from textwrap import fill
+
+    parts = [f"{found.title}\n{fill(found.sentence, 100)}" for found in diagnosis.findings]
+    return "\n\n".join([fill(about, 100), *parts])
+
+
+def _require_figures() -> None:
+    """Refuse a page where nothing can be drawn, before anything is measured."""
+    from diffor.plots import require_matplotlib
+
+    try:
+        require_matplotlib()
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+
+
+def _write(out: str, about: str, diagnosis: Diagnosis, model: Any) -> None:
+    from diffor.model_diagnosis import diagnosis_sections
+    from diffor.report import html_page, write_page
+
+    write_page(out, html_page("DiffoR: the theory, measured", diagnosis_sections(diagnosis, about, model.history_)))
+    print(f"the page is {out}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""The paper's experiments: run files, and what reads their lines."""

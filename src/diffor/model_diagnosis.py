@@ -1,0 +1,153 @@
+"""The paper's theory, measured on a fitted model: rows and targets in, a diagnosis and the page about it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from diffor import plots
+from diffor.diffusion.diagnosis import Diagnosis, diagnose
+from diffor.diffusion.increment_diffusion import IncrementDiffusion
+from diffor.method import OrdinalModel
+from diffor.ordinal_estimator import OrdinalEstimator
+from diffor.report import Figure, Heading, Paragraph, Section
+from diffor.target import GradeScale
+from diffor.train import History, limit_threads
+
+
+def diagnose_model(model: OrdinalEstimator, X: Any, y: ArrayLike, n_samples: int | None = None) -> Diagnosis:
+    """Measure what the paper proves on the first member of a fitted DiffoR model that is its own.
+
+    Members that share the answer with it, and partners of another method, are left out: the theorems speak of one
+    chain. ``y`` holds values, or places of grades from 0 on. Use rows that were not trained on.
+
+    **Shape:** X of n rows, y ``(n,)``.
+    """
+    member, features, keys = own_features(model, X)
+    unit = torch.from_numpy(np.asarray(model.scale_.to_unit(y), dtype=np.float32)).to(features)
+    if len(features) != len(unit):
+        raise ValueError(
+            f"X and y must be equally long, however: {len(features)} rows and {len(unit)} targets; "
+            "pass both from one table"
+        )
+    n_grades = model.scale_.n_grades if isinstance(model.scale_, GradeScale) else None
+    method: Any = member.method
+    with limit_threads(model.n_jobs):
+        return diagnose(method, features, unit, keys, n_grades, n_samples)
+
+
+def own_features(model: OrdinalEstimator, X: Any) -> tuple[OrdinalModel, Tensor, Tensor]:
+    """The first member that is DiffoR's own, its features of the rows, and the keys of its noise for them.
+
+    **Shape:** X of n rows -> member, ``(n, d)``, ``(n,)``.
+    """
+    place, member = first_own_member(model)
+    features, keys = [], []
+    for rows in model.row_blocks(X):
+        with limit_threads(model.n_jobs):
+            features.append(member.features(rows.inputs).clone())  # a copy can take part in gradients
+        keys.append(rows.keys + place)  # as each member of an ensemble has noise of its own
+    return member, torch.cat(features), torch.cat(keys)
+
+
+def first_own_member(model: OrdinalEstimator) -> tuple[int, OrdinalModel]:
+    """The first member whose method is DiffoR's, and its place among all."""
+    for place, member in enumerate(model.model_.models):
+        if isinstance(member.method, IncrementDiffusion):
+            return place, member
+    raise ValueError(
+        f"only the method 'diffor' has a theory to measure, however: method={model.settings_.method!r}; "
+        "fit a DiffoR model"
+    )
+
+
+class _Drawing(NamedTuple):
+    """A figure of a diagnosis: how it is drawn, what it shows to those who cannot see it, and its caption."""
+
+    measurement: str
+    draw: Callable[[Any], Any]
+    label: str
+    caption: str
+
+
+DRAWINGS = (
+    _Drawing(
+        "noise",
+        plots.noise_and_value_errors,
+        "Errors of the noise and of the estimate at each time.",
+        "Circles and crosses are the two sides of the identity: each pair stands on one point.",
+    ),
+    _Drawing(
+        "ordinal",
+        plots.error_rates_and_bounds,
+        "Share of wrong grades beside the bound on it.",
+        "A bound of 1 or more is true of every model; triangles at the upper edge lie above it.",
+    ),
+    _Drawing(
+        "fusion",
+        plots.errors_along_the_chain,
+        "Squared error of the value read off the chain at each time, and of the fusion of all times.",
+        "Values are means over the chains of a row. The best time of each row cannot be chosen without the truth.",
+    ),
+    _Drawing(
+        "fusion",
+        plots.weights_of_times,
+        "Weight of each time in the fusion.",
+        "Weights of both signs mean that the fusion extrapolates: it uses how estimates change along the chain.",
+    ),
+    _Drawing(
+        "representation",
+        plots.embeddings_compared,
+        "Risk of a linear readout of one time, of all times and of the heads' hidden layers.",
+        "More numbers always fit the rows they are fitted on better; only the other rows tell whether they help. The "
+        "effective rank is the squared sum of the singular values over the sum of their squares, of centred columns.",
+    ),
+    _Drawing(
+        "interference",
+        plots.gradient_cosines,
+        "Cosines of the gradients of each pair of times, in five sets of parameters.",
+        "One point for each pair of times. Left of zero a step that helps one time harms the other.",
+    ),
+    _Drawing(
+        "contraction",
+        plots.contraction_of_steps,
+        "Factors by which each step of the chain changes distances.",
+        "The true path is the corrupted target with the noise that the chain started from.",
+    ),
+    _Drawing(
+        "scales",
+        plots.variance_by_scale,
+        "Share of each increment's variance that is explained at each time.",
+        "Estimates start from the corrupted truth, so all is explained where noise is low; the upper rows are what "
+        "the features tell. Increment k covers the k-th part of the range.",
+    ),
+    _Drawing(
+        "scales",
+        plots.bits_by_scale,
+        "Bits of each increment, and those that a prediction saves.",
+        "Increments are counted one by one, although they depend on each other. Where the diamond stands above the "
+        "bar, predictions are surer than they are right.",
+    ),
+)
+
+
+def diagnosis_sections(diagnosis: Diagnosis, about: str, history: History | None = None) -> list[Section]:
+    """The parts of a page about a diagnosis; with a history that logged cosines, also these."""
+    sections: list[Section] = [Paragraph(about)]
+    # Choosing a time and combining times are one figure, which stands where both were read.
+    for found in diagnosis.findings:
+        sections += [Heading(found.title), Paragraph(found.sentence)]
+        for drawing in DRAWINGS:
+            if drawing.measurement == found.name:
+                svg = plots.figure_svg(drawing.draw(getattr(diagnosis, found.name)))
+                sections.append(Figure(svg, drawing.label, drawing.caption))
+        if found.name == "interference" and history is not None and history.diagnostics:
+            svg = plots.figure_svg(plots.cosines_in_training(history.diagnostics))
+            label = "Mean cosines of the gradients of two times during training."
+            sections.append(Figure(svg, label, "Logged in training, in the denoiser, always on the same rows."))
+    return sections

@@ -1,0 +1,37 @@
+"""The four arguments joined: every one has its sentences, its numbers and its figure."""
+
+import json
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from diffor.experiments.arguments import ARGUMENTS, run_paradigms
+from diffor.report import Figure, Heading
+
+
+@pytest.fixture(scope="module")
+def findings():
+    logged = []
+    found = run_paradigms("quick", log=logged.append)
+    return found, logged
+
+
+def test_every_argument_is_announced_measured_and_drawn(findings):
+    found, logged = findings
+    assert [text.split(": ")[0] for text in logged] == ["1 of 4", "2 of 4", "3 of 4", "4 of 4"]
+    assert list(found.numbers) == [argument.name for argument in ARGUMENTS]
+    assert [section.text for section in found.sections if isinstance(section, Heading)] == [
+        argument.title for argument in ARGUMENTS
+    ]
+    assert sum(isinstance(section, Figure) for section in found.sections) == 4
+
+
+def test_numbers_are_plain_and_every_title_is_followed_by_a_sentence(findings):
+    found, _ = findings
+    assert json.loads(json.dumps(found.numbers, allow_nan=False)).keys() == found.numbers.keys()
+    titles = [f"{argument.title}." for argument in ARGUMENTS]
+    for title in titles:
+        following = found.sentences[found.sentences.index(title) + 1]
+        assert following not in titles
+        assert any(letter.isdigit() for letter in following)
