@@ -159,6 +159,31 @@ def test_dispersion_grows_until_intervals_hold_their_share():
     assert score.of(chosen) <= score.of(unit) * 1.011
 
 
+def test_dispersion_shrinks_intervals_that_hold_too_much():
+    generator = np.random.default_rng(0)
+    scale = TargetScale(bounds=(-10, 10)).fit([0.0])
+    centre = generator.normal(size=1000)
+    # The middle is right and there are no tails at all: the score alone would leave intervals too wide.
+    y = centre + 0.4 * generator.uniform(-1.5, 1.5, size=1000)
+    unit = Prediction(scale.to_unit(centre[:, None] + 0.4 * generator.normal(size=(1000, 64))))
+    score = make_score(y, scale)
+    chosen = unit.widen(fit_dispersion(unit, score), 0.0, 1.0)
+    assert score.covered(unit) > 0.93
+    assert 0.9 <= score.covered(chosen) < 0.92
+    assert score.of(chosen) <= score.of(unit) * 1.011
+
+
+def test_coverage_of_few_samples_is_counted_without_bias():
+    generator = np.random.default_rng(0)
+    scale = TargetScale(bounds=(-10, 10)).fit([0.0])
+    y, samples = generator.normal(size=1000), generator.normal(size=(1000, 16))
+    unit = Prediction(scale.to_unit(samples))
+    low, high = unit.interval(0.9).T
+    inside = (low <= scale.to_unit(y)) & (scale.to_unit(y) <= high)
+    assert inside.mean() == pytest.approx(0.9 * 16 / 17, abs=0.03)  # a little narrow, as any between few samples
+    assert make_score(y, scale).covered(unit) == pytest.approx(0.9, abs=0.02)
+
+
 def test_validation_rows_are_drawn_from_the_whole_table_not_cut_off():
     y = np.arange(10_000.0)
     score = make_score(y, TargetScale().fit(y))

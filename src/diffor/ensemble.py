@@ -22,6 +22,7 @@ from diffor.encoders.tabular import GuideEncoder
 from diffor.grades import Spread, grade_shares
 from diffor.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
+from diffor.metrics import pit_values
 from diffor.prediction import Prediction
 from diffor.presets import SMALL_TABLE, WIDE_TABLE, Settings, choose_dropout, count_members
 from diffor.target import GradeScale, TargetScale
@@ -103,9 +104,12 @@ class ValidationScore:
         return prediction.map(self.scale.from_samples).crps(self.y)
 
     def covered(self, prediction: Prediction) -> float:
-        """Share of validation rows inside their 90 % intervals, of predictions in [0, 1]."""
-        low, high = self.scale.from_samples(prediction.interval(0.9)).T
-        return float(np.average((low <= self.y) & (self.y <= high), weights=self.weights))
+        """Share of validation rows in the middle 90 % of their distributions, of predictions in [0, 1].
+
+        Counted by the truth's place among the samples: an interval between few samples is a little narrow.
+        """
+        place = pit_values(self.y, prediction.map(self.scale.from_samples).samples)
+        return float(np.average(np.abs(place - 0.5) < 0.45, weights=self.weights))
 
     def __call__(self, model: OrdinalEnsemble) -> float:
         """Score of a model."""
@@ -388,22 +392,19 @@ def calibrate_methods(ensemble: OrdinalEnsemble, score: ValidationScore) -> None
 
 
 def fit_dispersion(prediction: Prediction, score: ValidationScore) -> float:
-    """The factor by which samples must move away from their median for the best validation score.
+    """The factor by which samples must move away from their median for 90 % intervals to hold their share.
 
-    It is then raised until 90 % intervals hold their share of the validation rows, as long as the score hardly suffers:
-    the score is flat around its minimum, and training stopped where it was best on these very rows.
+    Of all factors with which the validation score is close to its best it is the smallest whose intervals hold 90 % of
+    the validation rows, or the largest: the score is flat around its minimum and says little about the spread.
     """
     factors = np.sort(np.r_[1.0, np.geomspace(0.75, 3.0, 40)])
-    spread = [prediction.widen(factor, 0.0, 1.0) for factor in factors]
-    scores = np.array([score.of(one) for one in spread])
-    best = int(np.argmin(scores))
+    scores = np.array([score.of(prediction.widen(factor, 0.0, 1.0)) for factor in factors])
+    good = factors[scores <= WORTH_COVERAGE * scores.min()]
     wanted = min(np.ceil(0.9 * (len(prediction) + 1)) / len(prediction), 1.0)
-    for place in range(best, len(factors)):
-        if scores[place] > WORTH_COVERAGE * scores[best]:
-            return float(factors[max(place - 1, best)])
-        if score.covered(spread[place]) >= wanted:
-            return float(factors[place])
-    return float(factors[-1])
+    for factor in np.linspace(good[0], good[-1], 33):
+        if score.covered(prediction.widen(factor, 0.0, 1.0)) >= wanted:
+            return float(factor)
+    return float(good[-1])
 
 
 def fit_atoms(prediction: Prediction, score: ValidationScore) -> None:
