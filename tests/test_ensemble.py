@@ -10,6 +10,7 @@ from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder
 from diffor.ensemble import (
     KINDS,
+    MIN_NARROWING_ROWS,
     ValidationScore,
     choose_encoders,
     fit_dispersion,
@@ -171,6 +172,18 @@ def test_dispersion_shrinks_intervals_that_hold_too_much():
     assert score.covered(unit) > 0.93
     assert 0.9 <= score.covered(chosen) < 0.92
     assert score.of(chosen) <= score.of(unit) * 1.011
+
+
+def test_few_rows_do_not_narrow_intervals_below_what_the_score_asks_for():
+    scale = TargetScale(bounds=(-10, 10)).fit([0.0])
+    factors = {}
+    for n in (MIN_NARROWING_ROWS - 1, MIN_NARROWING_ROWS):
+        generator = np.random.default_rng(3)
+        centre = generator.normal(size=200)[:n]
+        y = centre + 0.4 * generator.uniform(-1.5, 1.5, size=200)[:n]
+        unit = Prediction(scale.to_unit(centre[:, None] + 0.4 * generator.normal(size=(200, 64))[:n]))
+        factors[n] = fit_dispersion(unit, make_score(y, scale))
+    assert factors[MIN_NARROWING_ROWS] < factors[MIN_NARROWING_ROWS - 1]
 
 
 def test_coverage_of_few_samples_is_counted_without_bias():

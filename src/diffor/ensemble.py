@@ -31,6 +31,8 @@ from diffor.train import History, Rows, TrainConfig, predict_in_chunks, train
 MAX_VALID_ROWS = 1024
 """Rows that an evaluation during training reads at most: more cost time and hardly change which step is best."""
 MIN_CALIBRATION_ROWS = 20
+MIN_NARROWING_ROWS = 200
+"""Validation rows from which on their coverage may narrow intervals."""
 FINE_SAMPLES = 65_536
 """Samples that choices after training may draw of all validation rows together: a few seconds on one core."""
 WORTH_COVERAGE = 1.01
@@ -395,11 +397,13 @@ def fit_dispersion(prediction: Prediction, score: ValidationScore) -> float:
     """The factor by which samples must move away from their median for 90 % intervals to hold their share.
 
     Of all factors with which the validation score is close to its best it is the smallest whose intervals hold 90 % of
-    the validation rows, or the largest: the score is flat around its minimum and says little about the spread.
+    the validation rows, or the largest: the score is flat around its minimum and says little about the spread. Few
+    rows, on which training stopped because they went well, are no reason to be surer than the score asks for.
     """
     factors = np.sort(np.r_[1.0, np.geomspace(0.75, 3.0, 40)])
     scores = np.array([score.of(prediction.widen(factor, 0.0, 1.0)) for factor in factors])
-    good = factors[scores <= WORTH_COVERAGE * scores.min()]
+    lowest = factors[0] if len(prediction) >= MIN_NARROWING_ROWS else factors[scores.argmin()]
+    good = factors[(scores <= WORTH_COVERAGE * scores.min()) & (factors >= lowest)]
     wanted = min(np.ceil(0.9 * (len(prediction) + 1)) / len(prediction), 1.0)
     for factor in np.linspace(good[0], good[-1], 33):
         if score.covered(prediction.widen(factor, 0.0, 1.0)) >= wanted:
