@@ -12,10 +12,8 @@ import multiprocessing
 import os
 import re
 import resource
-import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +28,7 @@ from diffor import circumstances
 from diffor.cell import Cell, run_cell
 from diffor.datasets import DATASETS
 from diffor.peers import find_peer
+from diffor.processes import SECONDS_TO_DIE, cause_of_death, end_group, lead_group, one_thread_each
 from diffor.run_file import Plan, suite_of
 
 Line = dict[str, Any]
@@ -38,12 +37,7 @@ Report = Callable[[Line], object]
 KEY = ("dataset", "method", "seed", "settings", "n_samples", "valid_share", "max_train_rows", "max_test_rows",
        "images")  # fmt: skip
 """What must agree for a line to stand for a cell, beside what was searched for."""
-ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "LOKY_MAX_CPU_COUNT",
-              "POLARS_MAX_THREADS", "VECLIB_MAXIMUM_THREADS")  # fmt: skip
-QUIET_TRACKER = "ignore:resource_tracker:UserWarning"
-"""A cell that is killed cannot give back its semaphores; Python does so at the end and need not speak of it."""
 LOG_TAIL = 1500
-SECONDS_TO_DIE = 5.0
 
 
 # Lines.
@@ -142,7 +136,7 @@ def run_grid(
     An interrupt, or an error in ``on_finish``, ends the cells at work before it goes on its way.
     """
     waiting, running = list(cells)[::-1], list[Running]()
-    with tempfile.TemporaryDirectory(prefix="diffor-bench-") as folder, _for_cells():
+    with tempfile.TemporaryDirectory(prefix="diffor-bench-") as folder, one_thread_each():
         context: Any = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])  # so that it is read once, whatever becomes of the file
         try:
@@ -157,23 +151,6 @@ def run_grid(
         finally:
             for one in running:
                 _end(one)
-
-
-@contextmanager
-def _for_cells() -> Iterator[None]:
-    """What processes that start inside read from their environment before they import anything."""
-    warnings = [os.environ.get("PYTHONWARNINGS", ""), QUIET_TRACKER]
-    wanted = {**dict.fromkeys(ONE_THREAD, "1"), "PYTHONWARNINGS": ",".join(filter(None, warnings))}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _start(context: Any, cell: Cell, root: str | None, log: Path) -> Running:
@@ -211,18 +188,13 @@ def _finished(running: Sequence[Running], timeout: float | None) -> list[Running
 
 def _end(one: Running) -> None:
     """End a cell's process and whatever it has started."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(one.process.pid, signal.SIGKILL)
-    one.process.join(SECONDS_TO_DIE)
-    if one.process.is_alive():  # it was stopped before it had a group of its own
-        one.process.kill()
-        one.process.join(SECONDS_TO_DIE)
+    end_group(one.process)
     one.answers.close()
 
 
 def _line(one: Running, plan: Plan, command: str) -> Line:
     dataset, peer = DATASETS[one.cell.dataset], find_peer(one.cell.peer)
-    answer = dict(one.answer or {"status": "failed", "error": _cause_of_death(one.process.exitcode)})
+    answer = dict(one.answer or {"status": "failed", "error": cause_of_death(one.process.exitcode)})
     if answer["status"] == "failed":
         answer["error"] = without_folders(answer["error"])
         answer.setdefault("where", None)
@@ -248,20 +220,6 @@ def _line(one: Running, plan: Plan, command: str) -> Line:
     }
 
 
-def _cause_of_death(code: int | None) -> str:
-    """What an exit code says.
-
-    >>> _cause_of_death(-9), _cause_of_death(3)
-    ('killed by signal SIGKILL', 'the process ended with code 3 and no answer')
-    """
-    if code is not None and code < 0:
-        try:
-            return f"killed by signal {signal.Signals(-code).name}"
-        except ValueError:
-            return f"killed by signal {-code}"
-    return f"the process ended with code {code} and no answer"
-
-
 def _tail(log: Path) -> str:
     """The last words of a process."""
     try:
@@ -284,8 +242,7 @@ def without_folders(text: str) -> str:
 
 def _work(channel: Connection, cell: Cell, root: str | None, log: str) -> None:
     """Run a cell and send what came of it; runs in a process of its own."""
-    os.setpgid(0, 0)  # a group of its own: whatever it starts ends with it
-    _die_with_parent()
+    lead_group()
     # Temporary files of a method that is killed are removed with those of the run.
     tempfile.tempdir = os.environ["TMPDIR"] = str(Path(log).parent)
     _write_output_to(log)
@@ -313,20 +270,6 @@ def _peak_mib() -> float:
     unit = 2**20 if sys.platform == "darwin" else 2**10
     peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return round(max(peaks) / unit, 1)
-
-
-def _die_with_parent() -> None:
-    """End this process and what it started when the benchmark is gone, however it went."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-    sentinel = parent.sentinel
-
-    def watch() -> None:
-        wait([sentinel])
-        os.killpg(0, signal.SIGKILL)
-
-    threading.Thread(target=watch, name="watch-parent", daemon=True).start()
 
 
 def _write_output_to(log: str) -> None:

@@ -16,7 +16,20 @@ from contextlib import contextmanager
 from typing import NoReturn, TextIO
 
 import diffor
-from diffor.commands import bench, datasets, demo, diagnose, embed, evaluate, fit, methods, predict, report, reproduce
+from diffor.commands import (
+    bench,
+    datasets,
+    demo,
+    diagnose,
+    embed,
+    evaluate,
+    fit,
+    methods,
+    predict,
+    report,
+    reproduce,
+    score,
+)
 from diffor.commands.arguments import list_examples
 from diffor.commands.usage import UsageError
 from diffor.files import DataError
@@ -78,7 +91,7 @@ def _make_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
     )
     parser.add_argument("--version", action="version", version=f"diffor {diffor.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for command in (fit, predict, evaluate, diagnose, methods, datasets, demo, bench, report, reproduce, embed):
+    for command in (fit, predict, score, evaluate, diagnose, methods, datasets, demo, bench, report, reproduce, embed):
         command.add(commands)
     return parser, dict(commands.choices)
 

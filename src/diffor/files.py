@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,24 +83,35 @@ def read_table(path: Path, columns: list[str] | None = None, text: Iterable[str]
 
 
 def read_chunks(
-    path: Path, numbers: Sequence[str], text: Sequence[str], keep: Sequence[str] = (), rows: int = CHUNK_ROWS
+    path: Path,
+    numbers: Sequence[str],
+    text: Sequence[str],
+    keep: Sequence[str] = (),
+    rows: int = CHUNK_ROWS,
+    groups: Sequence[int] | None = None,
 ) -> Iterator[Chunk]:
     """Stream a file: memory holds one chunk, whatever the file's length.
 
     ``numbers`` and ``text`` name the columns to compute with by their kind, so that chunks cannot disagree about it.
-    ``keep`` names columns to hand on unchanged: the text of a CSV file, the types of a Parquet file.
+    ``keep`` names columns to hand on unchanged: the text of a CSV file, the types of a Parquet file. ``groups`` are
+    those of a Parquet file's row groups that are wanted, one after the other (None: all).
     """
-    first = 0
-    pairs = _parquet_chunks if is_parquet(path) else _csv_chunks
+    columns = [*numbers, *text]
     with _readable(path):
-        for table, kept in pairs(path, [*numbers, *text], text, keep, rows):
+        first = before = 0 if not groups else sum(row_groups(path)[: groups[0]])
+        pairs = (
+            _parquet_chunks(path, columns, keep, rows, groups)
+            if is_parquet(path)
+            else _csv_chunks(path, columns, text, keep, rows)
+        )
+        for table, kept in pairs:
             if len(table) == 0:
                 continue
             for name in numbers:
                 check_numbers(table[name], path, first)
             yield Chunk(table, kept, first)
             first += len(table)
-    if first == 0:
+    if first == before:
         raise DataError(f"{path} must hold at least one row, however: it has only a header; add rows")
 
 
@@ -110,6 +121,23 @@ def count_rows(path: Path) -> int | None:
         return None
     with _readable(path):
         return int(_open_parquet(path).metadata.num_rows)
+
+
+def row_groups(path: Path) -> list[int]:
+    """Number of rows in each row group of a Parquet file."""
+    with _readable(path):
+        facts = _open_parquet(path).metadata
+        return [int(facts.row_group(place).num_rows) for place in range(facts.num_row_groups)]
+
+
+def is_empty(path: Path) -> bool:
+    """Whether a file has columns but no row."""
+    import pandas as pd
+
+    if is_parquet(path):
+        return count_rows(path) == 0
+    with _readable(path):
+        return len(pd.read_csv(path, nrows=1, dtype=str)) == 0
 
 
 def check_numbers(column: pd.Series[Any], path: Path, first: int = 0) -> None:
@@ -187,13 +215,12 @@ def _csv_chunks(
 
 
 def _parquet_chunks(
-    path: Path, columns: Sequence[str], text: Sequence[str], keep: Sequence[str], rows: int
+    path: Path, columns: Sequence[str], keep: Sequence[str], rows: int, groups: Sequence[int] | None
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     import pandas as pd
 
-    del text  # a Parquet file knows its types
     wanted = list(dict.fromkeys([*columns, *keep]))
-    for batch in _open_parquet(path).iter_batches(batch_size=rows, columns=wanted):
+    for batch in _open_parquet(path).iter_batches(batch_size=rows, row_groups=groups, columns=wanted):
         # Integers with gaps stay integers: as floats, long identifiers would be rounded.
         table = batch.select(list(columns)).to_pandas(ignore_metadata=True, integer_object_nulls=True)
         kept = batch.select(list(keep)).to_pandas(ignore_metadata=True, types_mapper=pd.ArrowDtype)
@@ -256,6 +283,8 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask())
         yield temporary
+        with temporary.open("r+b") as file:
+            os.fsync(file.fileno())  # else a power failure could leave the name and lose the content
         os.replace(temporary, path)
     except OSError as error:
         raise DataError(f"{path} cannot be written, however: {error.strerror or error}; free or change it") from error
@@ -271,11 +300,14 @@ def umask() -> int:
 
 
 @contextmanager
-def table_writer(path: Path) -> Iterator[Write]:
-    """A function that appends rows to the table at ``path``, which appears, whole, when the block ends well."""
+def table_writer(path: Path, facts: Mapping[bytes, bytes] | None = None) -> Iterator[Write]:
+    """A function that appends rows to the table at ``path``, which appears, whole, when the block ends well.
+
+    ``facts`` are kept in a Parquet file beside its schema.
+    """
     with replacing(path) as temporary:
         if is_parquet(path):
-            with _parquet_writer(temporary) as write:
+            with _parquet_writer(temporary, facts) as write:
                 yield write
         else:
             with temporary.open("w", encoding="utf-8", newline="") as file:
@@ -295,7 +327,7 @@ def csv_writer(file: TextIO) -> Write:
 
 
 @contextmanager
-def _parquet_writer(path: Path) -> Iterator[Write]:
+def _parquet_writer(path: Path, facts: Mapping[bytes, bytes] | None) -> Iterator[Write]:
     import pyarrow
     from pyarrow import parquet
 
@@ -305,7 +337,7 @@ def _parquet_writer(path: Path) -> Iterator[Write]:
         nonlocal writer
         schema = None if writer is None else writer.schema
         # Without pandas' own notes, every reader sees plain Arrow types.
-        table = pyarrow.Table.from_pandas(rows, schema=schema, preserve_index=False).replace_schema_metadata(None)
+        table = pyarrow.Table.from_pandas(rows, schema=schema, preserve_index=False).replace_schema_metadata(facts)
         writer = writer or parquet.ParquetWriter(path, table.schema)
         writer.write_table(table)
 

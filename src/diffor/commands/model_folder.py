@@ -158,6 +158,29 @@ def columns_by_kind(model: Any, names: Sequence[str], data: Path) -> tuple[list[
     return kinds
 
 
+def answer_chunks(
+    data: Path,
+    columns: tuple[list[str], list[str]],
+    answer: Callable[..., Any],
+    keep: Sequence[str] = (),
+    sides: Mapping[str, str] | None = None,
+    groups: Sequence[int] | None = None,
+) -> Iterator[tuple[files.Chunk, Any]]:
+    """The chunks of a file, or of some of its row ``groups``, each with the answer for it.
+
+    ``columns`` are those of :func:`columns_by_kind`; ``keep`` names the columns to hand on; ``sides`` are those of
+    :func:`side_columns`, which the function ``answer(table, **side)`` gets as numbers.
+    """
+    sides = sides or {}
+    numbers, text = columns
+    extra = [column for column in sides.values() if column not in (*numbers, *text)]
+    for chunk in files.read_chunks(data, [*numbers, *extra], text, keep, files.CHUNK_ROWS, groups):
+        side = {name: side_values(chunk.table[column], name, data, chunk.first) for name, column in sides.items()}
+        with library_messages(chunk.describe(data)):
+            answers = answer(chunk.table.drop(columns=extra), **side)
+        yield chunk, answers
+
+
 @contextmanager
 def answered_chunks(
     data: Path,
@@ -166,22 +189,11 @@ def answered_chunks(
     keep: Sequence[str] = (),
     sides: Mapping[str, str] | None = None,
 ) -> Iterator[Iterator[tuple[files.Chunk, Any]]]:
-    """The chunks of a file, each with the answer for it; the progress is silent unless on a terminal.
-
-    ``columns`` are those of :func:`columns_by_kind`; ``keep`` names the columns to hand on; ``sides`` are those of
-    :func:`side_columns`, which the function ``answer(table, **side)`` gets as numbers.
-    """
+    """What :func:`answer_chunks` gives for a whole file; the progress is silent unless on a terminal."""
     from tqdm import tqdm
 
-    sides = sides or {}
-    numbers, text = columns
-    extra = [column for column in sides.values() if column not in (*numbers, *text)]
-
     def each(advance: Callable[[int], object]) -> Iterator[tuple[files.Chunk, Any]]:
-        for chunk in files.read_chunks(data, [*numbers, *extra], text, keep, files.CHUNK_ROWS):
-            side = {name: side_values(chunk.table[column], name, data, chunk.first) for name, column in sides.items()}
-            with library_messages(chunk.describe(data)):
-                answers = answer(chunk.table.drop(columns=extra), **side)
+        for chunk, answers in answer_chunks(data, columns, answer, keep, sides):
             yield chunk, answers
             advance(len(chunk))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+Question = tuple[
+    tuple[list[str], list[str]], Callable[..., "dict[str, NDArray[Any]]"], Sequence[str], Mapping[str, str]
+]
+"""Columns to compute with, what answers them, columns to hand on, and side columns."""
+
 
 def add(commands: Any) -> None:
     """Register the command and its arguments."""
@@ -40,6 +45,12 @@ def add(commands: Any) -> None:
     command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
     command.add_argument("data", metavar="DATA", help="rows to predict; columns the model does not know are ignored")
     command.add_argument("--out", required=True, metavar="FILE", help=".csv or .parquet file, or - for the screen")
+    add_answer_options(command)
+    command.add_argument("--force", action="store_true", help="replace FILE if it exists")
+
+
+def add_answer_options(command: argparse.ArgumentParser) -> None:
+    """Register what may be asked about each row, and what is copied beside the answer."""
     command.add_argument("--quantiles", type=as_levels, default=[], metavar="Q,...", help="levels to add as q columns")
     command.add_argument(
         "--coverage",
@@ -58,10 +69,9 @@ def add(commands: Any) -> None:
     command.add_argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
     kept = command.add_mutually_exclusive_group()
     kept.add_argument(
-        "--keep", nargs="+", action="extend", default=[], metavar="COL", help="columns of DATA to copy (CSV: as text)"
+        "--keep", nargs="+", action="extend", default=[], metavar="COL", help="columns to copy beside it (CSV: as text)"
     )
-    kept.add_argument("--keep-all", action="store_true", help="copy all columns of DATA")
-    command.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    kept.add_argument("--keep-all", action="store_true", help="copy all columns")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -72,19 +82,39 @@ def run(arguments: argparse.Namespace) -> None:
         files.check_table_output(out, arguments.force)
         if out.resolve() == data.resolve():
             raise UsageError(f"--out must be another file than DATA, however: both are {data}; choose another")
-    model = load_model(Path(arguments.model))
-    outputs = _output_names(model, arguments)
-    keep = _kept_columns(arguments, names, outputs, data)
-    columns = columns_by_kind(model, names, data)
-    sides = side_columns(model, Path(arguments.model), arguments.duration, names, data)
-    threshold = _threshold(model, arguments)  # once for all chunks, as is its warning
-
-    def answer(table: pd.DataFrame, **side: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        return dict(zip(outputs, _answers(model, table, side, arguments, threshold), strict=True))
-
-    with _output(out) as write, answered_chunks(data, columns, answer, keep, sides) as chunks:
+    answerer = RowAnswerer(arguments)
+    with _output(out) as write, answered_chunks(data, *answerer.ask(data, names)) as chunks:
         for chunk, answers in chunks:
-            write(chunk.kept.reset_index(drop=True).assign(**answers))
+            write(beside_kept(chunk, answers))
+
+
+class RowAnswerer:
+    """A model and what it is asked about each row: what ``predict`` and ``score`` write is the same."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.folder = Path(arguments.model)
+        self.model = load_model(self.folder)
+        self.outputs = _output_names(self.model, arguments)
+        self.threshold = _threshold(self.model, arguments)  # once for all chunks, as is its warning
+
+    def ask(self, data: Path, names: list[str]) -> Question:
+        """What :func:`answered_chunks` takes after the file; a file that lacks columns is refused."""
+        keep = _kept_columns(self.arguments, names, self.outputs, data)
+        columns = columns_by_kind(self.model, names, data)
+        sides = side_columns(self.model, self.folder, self.arguments.duration, names, data)
+        return columns, self.answer, keep, sides
+
+    def answer(self, table: pd.DataFrame, **side: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """The answer's columns. **Shape:** n rows -> ``(n,)`` each."""
+        answers = _answers(self.model, table, side, self.arguments, self.threshold)
+        return dict(zip(self.outputs, answers, strict=True))
+
+
+def beside_kept(chunk: files.Chunk, answers: dict[str, NDArray[Any]]) -> pd.DataFrame:
+    """The columns that a chunk hands on, and beside them the answers."""
+    table: pd.DataFrame = chunk.kept.reset_index(drop=True).assign(**answers)
+    return table
 
 
 def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:

@@ -1,0 +1,107 @@
+"""Scoring on Ray: the same shards, done by a pool of Ray Data's actors, one model each, on one machine or many."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from diffor.files import DataError
+from diffor.scoring.shards import Job, Outcome, Shard, commit_shard, failure_of
+
+MAX_BLOCKS = 10_000
+"""Pieces that Ray plans with; where there are more shards, a piece has several."""
+LOCAL_STORE_BYTES = 100 * 2**20
+"""Ray's own memory on a machine that it is started on: nothing but names of shards goes through it."""
+ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+               "RAY_BACKEND_LOG_LEVEL": "fatal"}  # fmt: skip
+"""Without these Ray writes a token into the home folder, sends statistics, and talks about itself."""
+
+
+class ShardActor:
+    """What runs in a worker of Ray: it opens the model once and does the shards it is given."""
+
+    def __init__(self, job: Job, shards: Sequence[Shard]) -> None:
+        self.job, self.shards, self.answer = job, shards, job.work.open()
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        """Do the shards at some places; the answer has one row for each."""
+        outcomes = [self.score(self.shards[int(place)]) for place in batch["place"]]
+        return {
+            "output": [outcome.output for outcome in outcomes],
+            "n_rows": [outcome.n_rows for outcome in outcomes],
+            "error": [outcome.error or "" for outcome in outcomes],
+        }
+
+    def score(self, shard: Shard) -> Outcome:
+        """Do one shard; if it fails, others need not."""
+        try:
+            return commit_shard(self.job, self.answer, shard)
+        except Exception as error:
+            return failure_of(shard, error)
+
+
+def score_on_ray(
+    job: Job, shards: Sequence[Shard], n_workers: int | None, address: str | None
+) -> Generator[Outcome, None, None]:
+    """Do the shards with Ray; outcomes come as they end. Workers that die are started again, and do their shards again.
+
+    Without an address Ray is started on this machine, with ``n_workers`` workers, and ended afterwards.
+    """
+    ray = _import_ray()
+    with _connected(ray, n_workers, address):
+        count = n_workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        places = ray.data.from_items(
+            [{"place": place} for place in range(len(shards))], override_num_blocks=min(len(shards), MAX_BLOCKS)
+        )
+        outcomes = places.map_batches(
+            ShardActor,
+            batch_size=1,
+            fn_constructor_args=(job, list(shards)),
+            compute=ray.data.ActorPoolStrategy(size=min(count, len(shards))),
+            num_cpus=1,
+        )
+        for row in outcomes.iter_rows():
+            yield Outcome(row["output"], int(row["n_rows"]), row["error"] or None)
+
+
+def _import_ray() -> Any:
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise DataError("--engine ray needs Ray, however: it is not installed; pip install 'diffor[ray]', or use "
+                        "--engine local") from error  # fmt: skip
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    return ray
+
+
+@contextmanager
+def _connected(ray: Any, n_workers: int | None, address: str | None) -> Iterator[None]:
+    """A connection to Ray, which is left as it was."""
+    if ray.is_initialized():
+        yield
+        return
+    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    if address is None:
+        local = {"address": "local", "num_cpus": n_workers or os.cpu_count(), "include_dashboard": False,
+                 "_node_ip_address": "127.0.0.1", "object_store_memory": LOCAL_STORE_BYTES}  # fmt: skip
+        quiet |= local
+    else:
+        quiet["address"] = address
+    try:
+        ray.init(**quiet)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"--address must be that of a running Ray, however: {address}: {reason}; check it with "
+                        "ray status") from error  # fmt: skip
+    try:
+        yield
+    finally:
+        ray.shutdown()
