@@ -101,7 +101,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """Two runs must not share a folder; the system forgets the lock of a process that is killed."""
     import fcntl
 
-    with (folder / ".lock").open("wb") as file:
+    with (folder / ".lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
