@@ -1,13 +1,17 @@
 """Scoring on a real Ray of one machine, one of whose workers is killed; all tests share it, as it starts slowly."""
 
 import os
+import socket
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 import shard_examples
 from shard_examples import Failing, Killed, is_complete, plan, write_inputs
 
+from diffor import DiffoRRegressor
+from diffor.cli import main
 from diffor.files import DataError
 from diffor.scoring import ray_engine
 from diffor.scoring.ray_engine import score_on_ray
@@ -55,6 +59,29 @@ def test_a_shard_that_fails_on_ray_is_named_and_the_others_are_done(ray, folder)
     names = {path.name for path in (folder / "out").glob("part-*")}
     assert names == {shard.output for shard in shards[1:]}
     assert pd.read_parquet(folder / "out" / shards[1].output)["id"].tolist() == list(range(40, 60))
+
+
+def test_the_command_answers_on_ray_as_predict_does(ray, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    rows = pd.concat([pd.read_parquet(path) for path in sorted(folder.glob("in/*"))], ignore_index=True)
+    model = DiffoRRegressor("fast", guide=False, max_steps=3, n_samples=8, random_state=0, verbose=0)
+    model.fit(rows[["x"]], np.sin(rows["x"])).save("model")
+    assert (
+        main(["score", "model", "in/*.parquet", "--out", "answers", "--engine", "ray", "--keep", "id", "--quiet"]) == 0
+    )
+    rows.to_parquet("rows.parquet")
+    assert main(["predict", "model", "rows.parquet", "--out", "expected.parquet", "--keep", "id"]) == 0
+    found = pd.concat([pd.read_parquet(path) for path in sorted(folder.glob("answers/part-*"))], ignore_index=True)
+    pd.testing.assert_frame_equal(found, pd.read_parquet("expected.parquet"), check_exact=True)
+    assert (folder / "answers" / "_SUCCESS").is_file()
+
+
+def test_an_address_at_which_nothing_answers_is_refused_at_once(ray):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # nobody listens there
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(DataError, match=f"must be that of a running Ray, however: {address} cannot be used"):
+            next(score_on_ray(None, [], 1, address))
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):

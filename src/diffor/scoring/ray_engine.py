@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ MAX_BLOCKS = 10_000
 """Pieces that Ray plans with; where there are more shards, a piece has several."""
 LOCAL_STORE_BYTES = 100 * 2**20
 """Ray's own memory on a machine that it is started on: nothing but names of shards goes through it."""
+SECONDS_TO_CONNECT = 10.0
 ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
                "RAY_BACKEND_LOG_LEVEL": "fatal"}  # fmt: skip
 """Without these Ray writes a token into the home folder, sends statistics, and talks about itself."""
@@ -85,23 +87,39 @@ def _import_ray() -> Any:
 @contextmanager
 def _connected(ray: Any, n_workers: int | None, address: str | None) -> Iterator[None]:
     """A connection to Ray, which is left as it was."""
+    if address is not None:
+        _check_address(address)
     if ray.is_initialized():
         yield
         return
-    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    options: dict[str, Any] = {"address": address or "local", "logging_level": logging.ERROR, "log_to_driver": False}
     if address is None:
-        local = {"address": "local", "num_cpus": n_workers or os.cpu_count(), "include_dashboard": False,
-                 "_node_ip_address": "127.0.0.1", "object_store_memory": LOCAL_STORE_BYTES}  # fmt: skip
-        quiet |= local
-    else:
-        quiet["address"] = address
+        options |= {"num_cpus": n_workers or os.cpu_count(), "include_dashboard": False,
+                    "_node_ip_address": "127.0.0.1", "object_store_memory": LOCAL_STORE_BYTES}  # fmt: skip
     try:
-        ray.init(**quiet)
+        ray.init(**options)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"--address must be that of a running Ray, however: {address}: {reason}; check it with "
-                        "ray status") from error  # fmt: skip
+        raise _unreachable(address or "local", error) from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Refuse a host that does not answer at once: Ray itself would wait for minutes."""
+    host, separator, port = address.removeprefix("ray://").rpartition(":")
+    if not separator or not port.isdecimal():
+        return  # auto and the like
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+    except OSError as error:
+        raise _unreachable(address, error) from error
+
+
+def _unreachable(address: str, error: Exception) -> DataError:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return DataError(
+        f"--address must be that of a running Ray, however: {address} cannot be used ({reason}); "
+        "check it with ray status"
+    )
