@@ -7,7 +7,7 @@ turn. The seconds are those of the whole command, and those beyond a command tha
 loading cost the same for any number of rows. Peak memory is the kernel's record for the worker that held most. The
 rows that come out are counted, and two processes must have written the same bytes as one.
 
-Full size is 1e5 and 1e6 rows: at some 10,000 rows per second and process it ends within eight minutes on two quiet
+Full size is 1e5 and 1e6 rows: at some 8,000 rows per second and process it ends within eight minutes on two quiet
 cores. 1e7 takes about half an hour and is reached by an option.
 
     python benchmarks/scale_score.py                                            100,000 and 1,000,000 rows

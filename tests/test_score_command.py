@@ -121,6 +121,20 @@ def test_the_summary_is_printed_and_a_second_call_does_nothing(here: Path, capsy
     assert times(here / "out") == before
 
 
+def test_an_output_that_went_lost_is_made_again_and_the_others_stay(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score("--workers", "1") == 0
+    lost, before = here / "out" / "day-2-00000.parquet", times(here / "out")
+    content = lost.read_bytes()
+    lost.unlink()
+    assert main(["score", "model", "in/*.parquet", "--out", "out", "--workers", "1"]) == 0
+    assert "shards           5 (1 now, 4 before)" in capsys.readouterr().out
+    assert lost.read_bytes() == content
+    after = times(here / "out")
+    assert [name for name in before if after[name] != before[name]] == [lost.name]
+
+
 # --- kills ---
 
 

@@ -7,9 +7,9 @@ from contextlib import closing
 import pytest
 from shard_examples import Failing, Halving, Killed, is_complete, plan, unfinished, write_inputs
 
-from diffor.scoring.local_engine import MAX_DEATHS, score_on_processes
+from diffor.scoring.local_engine import score_on_processes
 from diffor.scoring.output_folder import remove_unfinished
-from diffor.scoring.shards import Job
+from diffor.scoring.shards import MAX_DEATHS, Job
 
 pytest.importorskip("pyarrow")
 

@@ -14,8 +14,9 @@ from diffor import DiffoRRegressor
 from diffor.cli import main
 from diffor.files import DataError
 from diffor.scoring import ray_engine
+from diffor.scoring.output_folder import remove_unfinished
 from diffor.scoring.ray_engine import score_on_ray
-from diffor.scoring.shards import Job
+from diffor.scoring.shards import MAX_DEATHS, Job
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,21 @@ def test_a_killed_worker_of_ray_loses_no_row_and_doubles_none(ray, folder):
     written = {path: path.stat().st_mtime_ns for path in (folder / "out").glob("part-*")}
     assert is_complete(job, shards, list(score_on_ray(job, shards, 1, None)))
     assert {path: path.stat().st_mtime_ns for path in (folder / "out").glob("part-*")} == written
+
+
+def test_a_shard_that_kills_every_worker_of_ray_is_given_up_and_the_others_are_done(ray, folder):
+    shards = plan(folder / "in")
+    victim = shards[3].output
+    job = Job(Killed(victim, folder / "marks", 100), folder / "out", "run")
+    outcomes = list(score_on_ray(job, shards, 2, None))
+    (failed,) = [outcome for outcome in outcomes if outcome.error is not None]
+    assert failed.output == victim
+    assert f"however: {MAX_DEATHS} died over {victim}, the last one without a word; if memory" in failed.error
+    assert len(list((folder / "marks").iterdir())) == MAX_DEATHS
+    assert len(list((folder / "out").glob(".*.attempt"))) == MAX_DEATHS
+    remove_unfinished(folder / "out", [shard.output for shard in shards])
+    assert not list((folder / "out").glob(".*"))
+    assert {path.name for path in (folder / "out").glob("part-*")} == {shard.output for shard in shards} - {victim}
 
 
 def test_a_shard_that_fails_on_ray_is_named_and_the_others_are_done(ray, folder):

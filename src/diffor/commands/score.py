@@ -60,7 +60,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the answers for the rows of files, shard by shard, or the rest of them."""
-    from diffor.scoring.output_folder import check_folder, describe_run, finish, name_run, opened_folder
+    from diffor.scoring.output_folder import SUCCESS, check_folder, describe_run, finish, name_run, opened_folder
     from diffor.scoring.shards import Job, committed_rows, find_inputs, plan_shards
 
     if arguments.address is not None and arguments.engine != "ray":
@@ -75,7 +75,9 @@ def run(arguments: argparse.Namespace) -> None:
     job = Job(work, folder, name_run(plan))
     with opened_folder(folder, plan, arguments.force):
         rest = [shard for shard in shards if committed_rows(job, shard) is None]
-        _score(job, shards, rest, arguments)
+        if rest:
+            (folder / SUCCESS).unlink(missing_ok=True)
+            _score(job, shards, rest, arguments)
         summary = finish(job, shards, inputs)
     if not arguments.quiet:
         print(_show(summary, len(rest), arguments.out))
@@ -112,8 +114,6 @@ def _score(job: Job, shards: Sequence[Shard], rest: Sequence[Shard], arguments: 
     """Do the rest of the shards; those that fail are named at the end, when all others are done."""
     from tqdm import tqdm
 
-    if not rest:
-        return
     failures: list[str] = []
     n_done, disable = len(shards) - len(rest), True if arguments.quiet else None  # None: silent unless on a terminal
     with (

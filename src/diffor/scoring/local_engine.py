@@ -11,10 +11,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from diffor.processes import SECONDS_TO_DIE, cause_of_death, end_group, lead_group, one_thread_each
-from diffor.scoring.shards import Job, Outcome, Shard, commit_shard, failure_of
+from diffor.scoring.shards import MAX_DEATHS, Job, Outcome, Shard, commit_shard, failure_of, too_many_deaths
 
-MAX_DEATHS = 3
-"""Processes that may die over one shard before it counts as failed: it may be what kills them."""
 PRELOADED = ["diffor.estimator"]
 """What the workers' common ancestor imports once for all of them."""
 
@@ -93,16 +91,9 @@ class _Crew:
         if count < MAX_DEATHS:
             self.waiting.appendleft(shard)
         else:
-            yield Outcome(shard.output, error=_too_many_deaths(shard, count, cause))
+            yield Outcome(shard.output, error=too_many_deaths(shard, count, cause))
         if self.waiting:
             self.start_worker()
-
-
-def _too_many_deaths(shard: Shard, count: int, cause: str) -> str:
-    return (
-        f"{shard.source} must be scored by a process that lives to its end, however: {count} died over {shard.output}, "
-        f"the last one {cause}; if memory ran out, use fewer --workers"
-    )
 
 
 def score_on_processes(job: Job, shards: Sequence[Shard], n_workers: int) -> Generator[Outcome, None, None]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from diffor.checkpoint import CONFIG, write_atomically
 from diffor.files import DataError
-from diffor.scoring.shards import Job, Shard, committed_rows, common_folder
+from diffor.scoring.shards import ATTEMPT, Job, Shard, belongs_to, committed_rows, common_folder
 
 PLAN, SUCCESS = "_plan.json", "_SUCCESS"
 """Readers of folders of Parquet files pass over names that begin so."""
@@ -148,11 +148,11 @@ def _remove_outputs(folder: Path, plan: dict[str, Any]) -> None:
 
 
 def remove_unfinished(folder: Path, outputs: Sequence[str]) -> None:
-    """Remove the temporary files that killed workers left beside outputs."""
+    """Remove what killed workers left beside outputs."""
     stems = {Path(output).stem for output in outputs}
     for place in {(folder / output).parent for output in outputs}:
-        for path in place.glob(".*.parquet"):
-            if path.name[1:].rsplit(".", 2)[0] in stems:
+        for path in (*place.glob(".*.parquet"), *place.glob(f".*{ATTEMPT}")):
+            if belongs_to(path, stems):
                 path.unlink(missing_ok=True)
 
 

@@ -5,12 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from diffor.files import DataError
-from diffor.scoring.shards import Job, Outcome, Shard, commit_shard, failure_of
+from diffor.scoring.shards import (
+    ATTEMPT,
+    MAX_DEATHS,
+    Answer,
+    Job,
+    Outcome,
+    Shard,
+    belongs_to,
+    commit_shard,
+    failure_of,
+    too_many_deaths,
+)
 
 MAX_BLOCKS = 10_000
 """Pieces that Ray plans with; where there are more shards, a piece has several."""
@@ -26,7 +38,8 @@ class ShardActor:
     """What runs in a worker of Ray: it opens the model once and does the shards it is given."""
 
     def __init__(self, job: Job, shards: Sequence[Shard]) -> None:
-        self.job, self.shards, self.answer = job, shards, job.work.open()
+        self.job, self.shards = job, shards
+        self.answer: Answer | None = None
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """Do the shards at some places; the answer has one row for each."""
@@ -39,10 +52,31 @@ class ShardActor:
 
     def score(self, shard: Shard) -> Outcome:
         """Do one shard; if it fails, others need not."""
-        try:
-            return commit_shard(self.job, self.answer, shard)
-        except Exception as error:
-            return failure_of(shard, error)
+        with counted_attempt(self.job, shard) as n_deaths:
+            if n_deaths >= MAX_DEATHS:
+                return Outcome(shard.output, error=too_many_deaths(shard, n_deaths, "without a word"))
+            try:
+                self.answer = self.answer or self.job.work.open()
+                return commit_shard(self.job, self.answer, shard)
+            except Exception as error:
+                return failure_of(shard, error)
+
+
+@contextmanager
+def counted_attempt(job: Job, shard: Shard) -> Iterator[int]:
+    """How many workers have died over a shard: each leaves a mark that only the living can remove.
+
+    Ray would give a shard to one worker after the other for ever, and the count of a worker dies with it.
+    """
+    path = job.folder / shard.output
+    path.parent.mkdir(parents=True, exist_ok=True)
+    n_deaths = sum(belongs_to(mark, {path.stem}) for mark in path.parent.glob(f".*{ATTEMPT}"))
+    handle, mark = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=ATTEMPT)
+    os.close(handle)
+    try:
+        yield n_deaths
+    finally:
+        os.unlink(mark)
 
 
 def score_on_ray(
@@ -62,7 +96,8 @@ def score_on_ray(
             ShardActor,
             batch_size=1,
             fn_constructor_args=(job, list(shards)),
-            compute=ray.data.ActorPoolStrategy(size=min(count, len(shards))),
+            # One at a time: no shard waits behind a long one while another worker is idle.
+            compute=ray.data.ActorPoolStrategy(size=min(count, len(shards)), max_tasks_in_flight_per_actor=1),
             num_cpus=1,
         )
         for row in outcomes.iter_rows():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 SHARD_ROWS = 2**18
 """Rows at which a long Parquet file is cut, at the next border of its row groups: what a kill can cost at most."""
+MAX_DEATHS = 3
+"""Processes that may die over one shard before it counts as failed: it may be what kills them."""
+ATTEMPT = ".attempt"
+"""How the mark of a worker ends that is at a shard, where none watches over it."""
 FACTS = b"diffor.shard"
 
 
@@ -169,9 +173,26 @@ def _facts(job: Job, shard: Shard) -> bytes:
     return json.dumps(facts).encode()
 
 
+def belongs_to(path: Path, stems: Collection[str]) -> bool:
+    """Whether a hidden file was made on the way to one of the outputs with these stems.
+
+    >>> belongs_to(Path(".part-7-00000.k3_x2.parquet"), {"part-7-00000"})
+    True
+    """
+    return path.name[1:].rsplit(".", 2)[0] in stems
+
+
 def failure_of(shard: Shard, error: BaseException) -> Outcome:
     """The outcome of a shard that ended with an error; what is not meant for users is named by its kind."""
     text = " ".join(str(error).split())
     if "however:" not in text:
         text = f"{shard.source} cannot be scored ({type(error).__name__}: {text})"
     return Outcome(shard.output, error=text)
+
+
+def too_many_deaths(shard: Shard, count: int, cause: str) -> str:
+    """Why a shard is given up."""
+    return (
+        f"{shard.source} must be scored by a process that lives to its end, however: {count} died over {shard.output}, "
+        f"the last one {cause}; if memory ran out, use fewer --workers"
+    )
