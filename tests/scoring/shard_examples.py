@@ -27,6 +27,14 @@ def write_inputs(folder: Path) -> None:
         table.to_parquet(folder / f"part-{number}.parquet", row_group_size=GROUP_ROWS)
 
 
+def prepare(folder: Path) -> Path:
+    """Inputs, and empty folders for outputs and for marks."""
+    write_inputs(folder / "in")
+    for name in ("out", "marks"):
+        (folder / name).mkdir()
+    return folder
+
+
 def plan(folder: Path) -> list[Shard]:
     """Two shards of each file: its first two row groups, and the third."""
     return plan_shards(find_inputs([f"{folder}/*.parquet"]), shard_rows=2 * GROUP_ROWS)

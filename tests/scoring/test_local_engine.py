@@ -5,7 +5,7 @@ import time
 from contextlib import closing
 
 import pytest
-from shard_examples import Failing, Halving, Killed, is_complete, plan, unfinished, write_inputs
+from shard_examples import Failing, Halving, Killed, is_complete, plan, prepare, unfinished
 
 from diffor.scoring.local_engine import score_on_processes
 from diffor.scoring.output_folder import remove_unfinished
@@ -16,10 +16,7 @@ pytest.importorskip("pyarrow")
 
 @pytest.fixture
 def folder(tmp_path):
-    write_inputs(tmp_path / "in")
-    for name in ("out", "marks"):
-        (tmp_path / name).mkdir()
-    return tmp_path
+    return prepare(tmp_path)
 
 
 def test_any_number_of_processes_writes_the_same_files(folder):

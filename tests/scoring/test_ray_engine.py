@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import shard_examples
-from shard_examples import Failing, Killed, is_complete, plan, write_inputs
+from shard_examples import Failing, Killed, is_complete, plan, prepare
 
 from diffor import DiffoRRegressor
 from diffor.cli import main
@@ -32,10 +32,7 @@ def ray():
 
 @pytest.fixture
 def folder(tmp_path):
-    write_inputs(tmp_path / "in")
-    for name in ("out", "marks"):
-        (tmp_path / name).mkdir()
-    return tmp_path
+    return prepare(tmp_path)
 
 
 def test_a_killed_worker_of_ray_loses_no_row_and_doubles_none(ray, folder):
