@@ -26,6 +26,7 @@ from diffor.metrics import pit_values
 from diffor.prediction import Prediction
 from diffor.presets import SMALL_TABLE, WIDE_TABLE, Settings, choose_dropout, count_members
 from diffor.target import GradeScale, TargetScale
+from diffor.tracking import Tracking
 from diffor.train import History, Rows, TrainConfig, predict_in_chunks, train
 
 MAX_VALID_ROWS = 1024
@@ -206,15 +207,18 @@ def fit_ensemble(
     config: TrainConfig,
     fingerprint: str = "",
     make_images: MakeImages | None = None,
+    tracking: Tracking | None = None,
 ) -> tuple[OrdinalEnsemble, list[str], History]:
     """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
     has_fineness = settings.method == "diffor" and settings.decoding != "cumulative"
     encoders = name_encoders(settings, data, has_fineness)
     fit = partial(train_members, inputs, settings, data, fingerprint=fingerprint, make_images=make_images)
-    ensemble, history = fit(encoders, score, own_part(config, settings.partner))
+    tracking = tracking or Tracking(None)
+    ensemble, history = fit(encoders, score, own_part(config, settings.partner), tracking=tracking)
     if settings.partner != "none" and history.stopped != "interrupted":
         beside = partner_kinds(encoders)
-        partners, later = fit(beside, score and score.with_samples(CHEAP_SAMPLES), partner_part(config, history))
+        finer = score and score.with_samples(CHEAP_SAMPLES)
+        partners, later = fit(beside, finer, partner_part(config, history), tracking=tracking.of("partner"))
         if later.stopped != "interrupted":
             ensemble, encoders = OrdinalEnsemble([*ensemble.models, *partners.models]), encoders + beside
         history.seconds += later.seconds
@@ -242,6 +246,7 @@ def train_members(
     config: TrainConfig,
     fingerprint: str,
     make_images: MakeImages | None,
+    tracking: Tracking,
 ) -> tuple[OrdinalEnsemble, History]:
     """Members of these kinds, trained side by side until their joint answer is best."""
     ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data), make_images).to(data.y.device)
@@ -249,7 +254,7 @@ def train_members(
     counted = data if data.weights is None else replace(data, images=None).take(data.weights > 0)
     for member in ensemble.models:
         member.method.prepare(counted.y, **counted.side)
-    return ensemble, train(ensemble, data, score, config, fingerprint)
+    return ensemble, train(ensemble, data, score, config, fingerprint, tracking)
 
 
 def own_part(config: TrainConfig, partner: str) -> TrainConfig:

@@ -10,6 +10,7 @@ from torch import nn
 from diffor.checkpoint import CheckpointError, load_folder
 from diffor.grade_estimator import GradeEstimator
 from diffor.ordinal_estimator import UnlistedArgument
+from diffor.tracking import Tracker
 from diffor.value_estimator import ValueEstimator
 
 
@@ -22,7 +23,9 @@ class DiffoRRegressor(ValueEstimator):
     tails). ``guide`` lets boosted trees advise the networks. ``partner`` names a method whose members answer beside
     DiffoR's own, one for each: ``auto`` in the preset ``accurate``, elsewhere ``none``. ``n_jobs`` is the number of CPU
     threads: one if None, all if -1, which pays for large tables on an idle machine. ``diagnose`` notes at every
-    evaluation how far the gradients of different times agree, in ``history_.diagnostics``.
+    evaluation how far the gradients of different times agree, in ``history_.diagnostics``. ``log_to`` writes losses and
+    scores where they can be watched: ``tensorboard:FOLDER``, ``mlflow:ADDRESS`` or a
+    :class:`~diffor.tracking.Tracker`.
 
     With an ``encoder`` of images (``small``, ``resnet18``, ``resnet34``, ``resnet50``, ``efficientnet-lite0``,
     ``timm:NAME``, or a network with ``out_features``) X is a list of paths, a folder, a data frame with a column
@@ -65,6 +68,7 @@ class DiffoRRegressor(ValueEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 1,
+        log_to: str | Tracker | None = None,
         schedule: str | None = None,
         n_times: int | None = None,
         width: int | None = None,
@@ -136,6 +140,7 @@ class DiffoRClassifier(GradeEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 1,
+        log_to: str | Tracker | None = None,
         schedule: str | None = None,
         n_times: int | None = None,
         width: int | None = None,
@@ -210,6 +215,7 @@ class OrdinalRegressor(ValueEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 1,
+        log_to: str | Tracker | None = None,
         validation_fraction: float = 0.1,
         encoder_weights: str | Path | None = None,
         encoder_settings: dict[str, Any] | None = None,
@@ -259,6 +265,7 @@ class OrdinalClassifier(GradeEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 1,
+        log_to: str | Tracker | None = None,
         validation_fraction: float = 0.1,
         encoder_weights: str | Path | None = None,
         encoder_settings: dict[str, Any] | None = None,

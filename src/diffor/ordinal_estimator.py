@@ -40,6 +40,7 @@ from diffor.saved_params import as_json_params, check_network, from_json_params,
 from diffor.side_columns import check_validation_sides, read_sides, separate_sides, side_tensors
 from diffor.table import as_table, check_weights, match_columns
 from diffor.target import GradeScale, TargetScale
+from diffor.tracking import Tracker, make_tracker, tracked
 from diffor.train import History, Rows, TrainConfig, in_chunks, limit_threads, predict_in_chunks
 
 Array = NDArray[Any]
@@ -88,6 +89,7 @@ class OrdinalEstimator(BaseEstimator):
     n_jobs: int | None
     random_state: Any
     verbose: int
+    log_to: str | Tracker | None
 
     def _remember(self, arguments: dict[str, Any]) -> None:
         """Keep constructor arguments as they are, which is what scikit-learn asks of estimators."""
@@ -112,6 +114,7 @@ class OrdinalEstimator(BaseEstimator):
             )
         if self.time_limit is not None and not self.time_limit > 0:
             raise ValueError(f"time_limit must be positive seconds or None, however: time_limit={self.time_limit}")
+        make_tracker(self.log_to)
         self.settings_ = resolve_settings(self.preset, self.get_params(deep=False))
 
     def _check_method(self, task: str, n_grades: int | None = None) -> None:
@@ -249,11 +252,15 @@ class OrdinalEstimator(BaseEstimator):
                 "decoding='fusion' fits its weights on validation rows, however: there are none; "
                 "pass X_val and y_val, or more rows"
             )
-        fingerprint = name_run(self.settings_, data) if self.checkpoint_dir is not None else ""
-        with limit_threads(self.n_jobs):
+        is_named = self.checkpoint_dir is not None or self.log_to is not None
+        fingerprint = name_run(self.settings_, data) if is_named else ""
+        name, settings = f"{self.preset}-{fingerprint[:12]}", asdict(self.settings_) | {"seed": self.seed_}
+        maker = self._network_maker()
+        with limit_threads(self.n_jobs), tracked(self.log_to, name, settings) as (tracking, final):
             self.model_, self.encoders_, self.history_ = fit_ensemble(
-                self.inputs_, self.settings_, data.to(device), score, config, fingerprint, self._network_maker()
+                self.inputs_, self.settings_, data.to(device), score, config, fingerprint, maker, tracking
             )
+            final.update(self.history_.totals())
 
     def _network_maker(self, fill: bool = True) -> MakeImages | None:
         """What makes a member's network of images; None where members read tables, as features of a frozen one are."""
@@ -382,7 +389,8 @@ class OrdinalEstimator(BaseEstimator):
         config = {
             "version": diffor.__version__,
             "estimator": type(self).__name__,
-            "params": as_json_params(self.get_params(deep=False), self.seed_),
+            # Where a run was logged is no part of the model, and addresses may hold passwords.
+            "params": as_json_params(self.get_params(deep=False) | {"log_to": None}, self.seed_),
             "settings": as_json_params(asdict(self.settings_), self.seed_),
             "columns": self.inputs_.to_json(),
             "named_columns": hasattr(self, "feature_names_in_"),

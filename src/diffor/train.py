@@ -25,6 +25,7 @@ from diffor.encoders.lazy_images import LazyImages
 from diffor.method import Inputs, OrdinalEnsemble
 from diffor.optimizer import FlatAdam
 from diffor.prediction import Prediction
+from diffor.tracking import Tracking
 
 STATE = "training.safetensors"
 STEPS_AHEAD = 2
@@ -114,6 +115,11 @@ class History:
     diagnostics: list[dict[str, float]] = field(default_factory=list)
     """One record per evaluation of what the methods say about their training, where that was asked for."""
 
+    def totals(self) -> dict[str, float | str | None]:
+        """What the whole run came to, without what happened on the way."""
+        return {"valid_crps": self.best_score, "best_step": self.best_step, "steps": self.steps,
+                "seconds": self.seconds, "stopped": self.stopped}  # fmt: skip
+
 
 def train(
     model: OrdinalEnsemble,
@@ -121,15 +127,18 @@ def train(
     score: Callable[[OrdinalEnsemble], float] | None,
     config: TrainConfig,
     fingerprint: str = "",
+    tracking: Tracking | None = None,
 ) -> History:
     """Train the members of a model in place and leave them with their best weights.
 
     ``score(model)`` is the validation loss to stop on (lower is better); without it the last averaged weights are
     kept. ``fingerprint`` names data and settings, so that a checkpoint of another run is refused.
+    ``tracking`` is told the figures of every evaluation.
     """
-    run = _Run(model, data, score, config, fingerprint)
+    run = _Run(model, data, score, config, fingerprint, tracking or Tracking(None))
     if config.checkpoint_dir is not None:
         run.resume()
+    run.tracking.start(run.history.steps)
     devices = [data.y.device.index or 0] if data.y.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         try:
@@ -153,8 +162,10 @@ class _Run:
         score: Callable[[OrdinalEnsemble], float] | None,
         config: TrainConfig,
         fingerprint: str,
+        tracking: Tracking,
     ) -> None:
         self.model, self.data, self.score, self.config, self.fingerprint = model, data, score, config, fingerprint
+        self.tracking = tracking
         self.history = History()
         self.optimizer = FlatAdam(
             model.parameters(), weight_decay=config.weight_decay, factors=self.rate_factors(model, config)
@@ -285,6 +296,8 @@ class _Run:
                 self.best = self.average.clone()
                 self.best_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         self.history.records.append(record)
+        rate = self.config.learning_rate * self.rate_factor()
+        self.tracking.log(record | {"learning_rate": rate})
         if self.config.diagnose:
             self.history.diagnostics.append({"step": self.history.steps, **self.diagnostics()})
 

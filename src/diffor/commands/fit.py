@@ -63,6 +63,11 @@ def add(commands: Any) -> None:
     command.add_argument("--max-steps", type=as_count, metavar="N", help="training steps at most")
     command.add_argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
     command.add_argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
+    command.add_argument(
+        "--log-to",
+        metavar="PLACE",
+        help="watch training: tensorboard:FOLDER, or mlflow:ADDRESS as in mlflow:sqlite:///a.db",
+    )
     command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
     command.add_argument("--force", action="store_true", help="replace MODEL if it exists")
     command.add_argument("--quiet", action="store_true", help="print neither progress nor summary")
@@ -94,6 +99,7 @@ def run(arguments: argparse.Namespace) -> None:
     out = Path(arguments.out)
     check_model_output(out, arguments.force, arguments.checkpoint)
     _check_calibration_file(arguments)
+    check_log_target(arguments.log_to)
     check_method_choice(arguments)
     data = Path(arguments.data)
     table = files.read_table(data)
@@ -115,6 +121,17 @@ def run(arguments: argparse.Namespace) -> None:
     save_model(model, out, _notes(arguments, task), arguments.force)
     if not arguments.quiet:
         print(_summary(model, len(table), out))
+
+
+def check_log_target(place: str | None) -> None:
+    """Refuse, before any row is read, a place that figures cannot be written to."""
+    from diffor.tracking import make_tracker
+
+    try:
+        with library_messages():
+            make_tracker(place)
+    except ImportError as error:
+        raise UsageError(str(error)) from error
 
 
 def _notes(arguments: argparse.Namespace, task: _Task) -> dict[str, Any]:
@@ -229,6 +246,7 @@ def _make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> 
         "max_steps": arguments.max_steps,
         "time_limit": arguments.time_limit,
         "checkpoint_dir": arguments.checkpoint,
+        "log_to": arguments.log_to,
         "random_state": arguments.seed,
         "verbose": 0 if arguments.quiet else 1,
     }
