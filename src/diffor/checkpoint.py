@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,21 +70,32 @@ def save_folder(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]
 
     An existing folder is replaced only if asked, and only if it is a model folder.
     """
-    folder = Path(folder)
+    with new_folder(Path(folder), overwrite) as fresh:
+        write_files(fresh, config, tensors)
+
+
+def write_files(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Write the files of a model into a folder."""
+    weights = pack(tensors, {"format": FORMAT})
+    config = {"format": FORMAT, "weights_sha256": hashlib.sha256(weights).hexdigest(), **config}
+    text = json.dumps(config, indent=1, allow_nan=False)
+    write_atomically(folder / WEIGHTS, weights)
+    write_atomically(folder / CONFIG, text.encode())
+
+
+@contextmanager
+def new_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
+    """A fresh folder to write a model's files in, which takes its place when all are there, or leaves no trace."""
     if folder.exists():
         if not overwrite:
             raise FileExistsError(f"{folder} exists already: choose another folder or pass overwrite=True")
         if not (folder / CONFIG).exists():
             raise FileExistsError(f"{folder} exists and is not a DiffoR model, so it is not replaced: choose another")
-    weights = pack(tensors, {"format": FORMAT})
-    config = {"format": FORMAT, "weights_sha256": hashlib.sha256(weights).hexdigest(), **config}
-    text = json.dumps(config, indent=1, allow_nan=False)
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         fresh.chmod(0o777 & ~umask())
-        write_atomically(fresh / WEIGHTS, weights)
-        write_atomically(fresh / CONFIG, text.encode())
+        yield fresh
         if folder.exists():
             old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
             os.replace(folder, old / folder.name)

@@ -97,6 +97,9 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         # Increments are parts of grades, so they are not rounded to whole ones.
         return np.asarray(unit * self.scale_.high)
 
+    def _describe_target(self, y: Array) -> dict[str, Any]:
+        return {"counts": np.bincount(y.astype(np.int64), minlength=len(self.classes_)).tolist()}
+
     def _extra_state(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
 

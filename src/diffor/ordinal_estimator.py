@@ -30,6 +30,7 @@ from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
 from diffor.encoders.image_choice import reads_images
 from diffor.encoders.image_inputs import ImageInputs
 from diffor.ensemble import CHEAP_SAMPLES, MakeImages, ValidationScore, fit_ensemble, make_ensemble
+from diffor.hub import HubMethods
 from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.passed_inputs import BACKBONE, IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows, match_rows
@@ -67,7 +68,7 @@ class UnlistedArgument:
         raise AttributeError(f"{self.name} is a setting, not a method: read get_params()[{self.name!r}]")
 
 
-class OrdinalEstimator(BaseEstimator):
+class OrdinalEstimator(HubMethods, BaseEstimator):
     """What regressor and classifier share: tables or images in, training, distributions out, saving."""
 
     scale_: TargetScale | GradeScale
@@ -79,6 +80,7 @@ class OrdinalEstimator(BaseEstimator):
     images_: ImageReader | None = None
     history_: History
     seed_: int
+    data_summary_: dict[str, Any] | None = None
     conformal_: Calibration | None = None
     preset: str
     encoder: str | nn.Module
@@ -150,6 +152,11 @@ class OrdinalEstimator(BaseEstimator):
         else:
             parts = self._split(given)
         training, validation = parts
+        self.data_summary_ = {
+            "rows": len(training.y),
+            "validation_rows": 0 if validation is None else len(validation.y),
+            "target": self._describe_target(training.y),
+        }
         table = training.rows.table
         self.inputs_ = TabularInputs() if table is None else TabularInputs().fit(table)
         self.guide_ = None
@@ -161,6 +168,11 @@ class OrdinalEstimator(BaseEstimator):
         else:
             self._train(data, self._rows(validation), validation.y, started)
         return self
+
+    def _describe_target(self, y: Array) -> dict[str, Any]:
+        """How the training targets are spread, as JSON values."""
+        levels = {"least": 0.0, "lower quarter": 0.25, "median": 0.5, "upper quarter": 0.75, "largest": 1.0}
+        return {name: float(np.quantile(y, level)) for name, level in levels.items()}
 
     def _make_reader(self) -> ImageReader | None:
         """How images are read, if the encoder is one of images, with the frozen network if there is to be one."""
@@ -385,6 +397,10 @@ class OrdinalEstimator(BaseEstimator):
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
         """Write the fitted estimator to a folder: safetensors and JSON, no training rows, no code."""
+        save_folder(Path(folder), *self._saved_state(), overwrite)
+
+    def _saved_state(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+        """What the files of a model hold: JSON values and tensors."""
         check_is_fitted(self, "model_")
         config = {
             "version": diffor.__version__,
@@ -398,6 +414,7 @@ class OrdinalEstimator(BaseEstimator):
             "encoders": self.encoders_,
             "seed": self.seed_,
             "history": asdict(self.history_),
+            "data": self.data_summary_,
             "conformal": None if self.conformal_ is None else self.conformal_.to_json(),
             "images": None if self.images_ is None else self.images_.inputs.to_json(),
             **self._extra_state(),
@@ -405,7 +422,7 @@ class OrdinalEstimator(BaseEstimator):
         beside = {} if self.guide_ is None else self.guide_.to_tensors()
         if self.images_ is not None:
             beside |= self.images_.tensors()
-        save_folder(Path(folder), config, self.model_.state_dict() | beside, overwrite)
+        return config, self.model_.state_dict() | beside
 
     def _extra_state(self) -> dict[str, Any]:
         return {}
@@ -455,6 +472,7 @@ class OrdinalEstimator(BaseEstimator):
         estimator.inputs_ = TabularInputs.from_json(config["columns"])
         estimator.seed_ = int(config["seed"])
         estimator.history_ = History(**config["history"])
+        estimator.data_summary_ = config.get("data")  # folders of older versions have none
         if config.get("images") is None:
             estimator.n_features_in_ = len(estimator.inputs_.columns)
         if config["named_columns"]:
