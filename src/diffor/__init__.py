@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from diffor.methods import METHODS as METHODS
     from diffor.metrics import METRICS as METRICS
     from diffor.prediction import Prediction as Prediction
+    from diffor.tuning import tune as tune
 
 __version__ = "0.1.0"
 
@@ -39,6 +40,7 @@ _HOMES = {
     "OrdinalRegressor": "diffor.estimator",
     "Prediction": "diffor.prediction",
     "load": "diffor.estimator",
+    "tune": "diffor.tuning",
 }
 
 __all__ = [*sorted(_HOMES), "__version__"]

@@ -29,11 +29,30 @@ from diffor.commands import (
     report,
     reproduce,
     score,
+    tune,
 )
 from diffor.commands.arguments import list_examples
 from diffor.commands.usage import UsageError
 from diffor.files import DataError
 from diffor.suggestion import did_you_mean
+
+
+COMMANDS = (
+    fit,
+    tune,
+    predict,
+    score,
+    evaluate,
+    diagnose,
+    methods,
+    datasets,
+    demo,
+    bench,
+    report,
+    reproduce,
+    embed,
+)
+"""In the order in which the help names them."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -91,7 +110,7 @@ def _make_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
     )
     parser.add_argument("--version", action="version", version=f"diffor {diffor.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for command in (fit, predict, score, evaluate, diagnose, methods, datasets, demo, bench, report, reproduce, embed):
+    for command in COMMANDS:
         command.add(commands)
     return parser, dict(commands.choices)
 

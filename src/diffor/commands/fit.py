@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,22 @@ def add(commands: Any) -> None:
         "diffor fit train.csv --target price --calibration kept_out.csv --out model",
         "diffor fit train.csv --target watched --method d2q --method-setting n_groups=50 --duration length --out model",
     )
+    add_task_arguments(command)
+    command.add_argument("--valid", metavar="FILE", help="rows for early stopping (default: a tenth of DATA)")
+    command.add_argument(
+        "--calibration", metavar="FILE", help="rows of their own, from which predict --coverage gets its guarantee"
+    )
+    command.add_argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
+    command.add_argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
+    command.add_argument(
+        "--log-to",
+        metavar="PLACE",
+        help="watch training: tensorboard:FOLDER, or mlflow:ADDRESS as in mlflow:sqlite:///a.db",
+    )
+
+
+def add_task_arguments(command: argparse.ArgumentParser) -> None:
+    """Add what says which model is to be made of which columns."""
     command.add_argument(
         "data",
         metavar="DATA",
@@ -55,26 +71,15 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
     command.add_argument("--weight", metavar="COL", help="column that says how much each row counts")
-    command.add_argument("--valid", metavar="FILE", help="rows for early stopping (default: a tenth of DATA)")
-    command.add_argument(
-        "--calibration", metavar="FILE", help="rows of their own, from which predict --coverage gets its guarantee"
-    )
     command.add_argument("--no-guide", action="store_true", help="networks alone, not advised by boosted trees")
     command.add_argument("--max-steps", type=as_count, metavar="N", help="training steps at most")
-    command.add_argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
-    command.add_argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
-    command.add_argument(
-        "--log-to",
-        metavar="PLACE",
-        help="watch training: tensorboard:FOLDER, or mlflow:ADDRESS as in mlflow:sqlite:///a.db",
-    )
     command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
     command.add_argument("--force", action="store_true", help="replace MODEL if it exists")
     command.add_argument("--quiet", action="store_true", help="print neither progress nor summary")
 
 
 @dataclass(frozen=True)
-class _Task:
+class Task:
     """Which columns of a table are what, and the grades if the target is one of them."""
 
     features: list[str]
@@ -86,12 +91,13 @@ class _Task:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """The parts of a table. **Shape:** features ``(n, p)``, targets and each side column ``(n,)``."""
+class Rows:
+    """The parts of a table. **Shape:** features ``(n, p)``, targets, each side column and weights ``(n,)``."""
 
     features: pd.DataFrame
     targets: NDArray[Any]
     side: dict[str, NDArray[Any]]
+    weights: NDArray[Any] | None = None
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -101,12 +107,7 @@ def run(arguments: argparse.Namespace) -> None:
     _check_calibration_file(arguments)
     check_log_target(arguments.log_to)
     check_method_choice(arguments)
-    data = Path(arguments.data)
-    table = files.read_table(data)
-    _leave_out_paths(table, arguments)
-    task = _find_task(table, arguments, data)
-    rows = _parts(table, task, data)
-    weights = None if task.weight is None else _weight_values(table[task.weight], data)
+    table, task, rows = read_training_rows(arguments)
     validation = {}
     if arguments.valid is not None:
         others = _further_rows(table, task, Path(arguments.valid))
@@ -114,11 +115,11 @@ def run(arguments: argparse.Namespace) -> None:
         validation |= {f"{side}_val": values for side, values in others.side.items()}
     calibration = None if arguments.calibration is None else _calibration_rows(table, task, arguments)
     with library_messages():
-        model = _make_estimator(arguments, task.grades)
-        model.fit(rows.features, rows.targets, weights, **validation, **rows.side)
+        model = make_estimator(arguments, task.grades)
+        model.fit(rows.features, rows.targets, rows.weights, **validation, **rows.side)
         if calibration is not None:
             model.conformalize(calibration.features, calibration.targets, **calibration.side)
-    save_model(model, out, _notes(arguments, task), arguments.force)
+    save_model(model, out, notes_of(arguments, task), arguments.force)
     if not arguments.quiet:
         print(_summary(model, len(table), out))
 
@@ -134,10 +135,20 @@ def check_log_target(place: str | None) -> None:
         raise UsageError(str(error)) from error
 
 
-def _notes(arguments: argparse.Namespace, task: _Task) -> dict[str, Any]:
+def notes_of(arguments: argparse.Namespace, task: Task) -> dict[str, Any]:
     """What the model folder is to remember of the columns."""
     notes = {"target": arguments.target, "weight": arguments.weight, "dropped": arguments.drop}
     return notes | {"side": task.sides} if task.sides else notes
+
+
+def read_training_rows(arguments: argparse.Namespace) -> tuple[pd.DataFrame, Task, Rows]:
+    """The table of training rows, which of its columns are what, and its parts."""
+    data = Path(arguments.data)
+    table = files.read_table(data)
+    _leave_out_paths(table, arguments)
+    task = _find_task(table, arguments, data)
+    weights = None if task.weight is None else _weight_values(table[task.weight], data)
+    return table, task, replace(_parts(table, task, data), weights=weights)
 
 
 def _leave_out_paths(table: pd.DataFrame, arguments: argparse.Namespace) -> None:
@@ -163,7 +174,7 @@ def _check_calibration_file(arguments: argparse.Namespace) -> None:
             )
 
 
-def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -> _Task:
+def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -> Task:
     names = [str(name) for name in table.columns]
     special = [arguments.target] if arguments.weight is None else [arguments.target, arguments.weight]
     sides = {} if arguments.duration is None else {"duration": arguments.duration}
@@ -180,12 +191,12 @@ def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -
     for option in ("bounds", "transform"):
         if grades is not None and getattr(arguments, option) is not None:
             raise UsageError(f"--{option} is for amounts, however: the target is a grade; leave it out")
-    return _Task(features, arguments.target, arguments.weight, sides, grades)
+    return Task(features, arguments.target, arguments.weight, sides, grades)
 
 
-def _parts(table: pd.DataFrame, task: _Task, data: Path) -> _Rows:
+def _parts(table: pd.DataFrame, task: Task, data: Path) -> Rows:
     side = {name: side_values(table[column], name, data) for name, column in task.sides.items()}
-    return _Rows(table[task.features], target_values(table[task.target], task.grades, data), side)
+    return Rows(table[task.features], target_values(table[task.target], task.grades, data), side)
 
 
 def _weight_values(column: pd.Series[Any], data: Path) -> NDArray[Any]:
@@ -204,7 +215,7 @@ def _weight_values(column: pd.Series[Any], data: Path) -> NDArray[Any]:
     return values
 
 
-def _further_rows(table: pd.DataFrame, task: _Task, path: Path) -> _Rows:
+def _further_rows(table: pd.DataFrame, task: Task, path: Path) -> Rows:
     """The parts of another file than DATA, read with the kinds that the training columns have."""
     import pandas as pd
 
@@ -215,7 +226,7 @@ def _further_rows(table: pd.DataFrame, task: _Task, path: Path) -> _Rows:
     return _parts(rows, task, path)
 
 
-def _calibration_rows(table: pd.DataFrame, task: _Task, arguments: argparse.Namespace) -> _Rows:
+def _calibration_rows(table: pd.DataFrame, task: Task, arguments: argparse.Namespace) -> Rows:
     """The parts of the calibration file; what is wrong with them is said before training, not after it."""
     import numpy as np
 
@@ -237,7 +248,8 @@ def _calibration_rows(table: pd.DataFrame, task: _Task, arguments: argparse.Name
     return rows
 
 
-def _make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> Any:
+def make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> Any:
+    """The estimator that the options describe, not fitted yet."""
     from diffor.estimator import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 
     shared = {
