@@ -172,7 +172,7 @@ def test_memory_does_not_grow_with_the_file_and_a_closed_pipe_is_no_error(here: 
 
 
 def test_fit_is_the_python_interface(home: Path) -> None:
-    rows = pd.read_csv(home / "rows.csv")
+    rows = pd.read_csv(home / "rows.csv", float_precision="round_trip")
     model = diffor.DiffoRRegressor("fast", max_steps=30, random_state=0, verbose=0)
     model.fit(rows[FEATURES], rows["price"])
     saved = diffor.load(home / "price")
@@ -279,7 +279,7 @@ def test_grades_are_those_of_the_python_interface(home: Path, here: Path, decisi
         assert isinstance(model, diffor.DiffoRClassifier)
         extra = [] if decision == "median" else ["--statistic", decision]
         assert main(["predict", str(home / name), str(home / "rows.csv"), "--out", f"{name}.csv", *extra]) == 0
-        result = pd.read_csv(f"{name}.csv")
+        result = pd.read_csv(f"{name}.csv", float_precision="round_trip")
         assert result.columns.tolist() == ["prediction", *(f"p_{grade}" for grade in model.classes_)]
         assert result["prediction"].tolist() == model.predict(X, decision).tolist()
         np.testing.assert_array_equal(result.iloc[:, 1:], model.predict_proba(X))
@@ -292,9 +292,9 @@ def test_samples_and_statistic_are_as_asked(home: Path, here: Path, statistic: s
     assert main(arguments) == 0
     prediction = model.predict_distribution(make_rows()[FEATURES], 5)
     wanted = prediction.statistic(float(statistic) if statistic[0] == "0" else statistic)
-    np.testing.assert_array_equal(pd.read_csv("out.csv")["prediction"], wanted)
+    np.testing.assert_array_equal(pd.read_csv("out.csv", float_precision="round_trip")["prediction"], wanted)
     assert main(["predict", str(home / "quality"), data, "--out", "grades.csv", "--samples", "3"]) == 0
-    shares = pd.read_csv("grades.csv").filter(like="p_").to_numpy()
+    shares = pd.read_csv("grades.csv", float_precision="round_trip").filter(like="p_").to_numpy()
     np.testing.assert_allclose(shares * 3, np.rint(shares * 3))
 
 

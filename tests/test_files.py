@@ -60,6 +60,15 @@ def test_chunks_put_together_are_the_table(tmp_path: Path, table: pd.DataFrame, 
     assert whole["id"].tolist() == table["id"].tolist()
 
 
+def test_numbers_of_csv_are_read_to_the_last_bit(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(1).normal(size=500) * 10.0 ** np.arange(-250, 250)
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({"a": numbers}).to_csv(path, index=False)
+    np.testing.assert_array_equal(read_table(path)["a"], numbers)
+    chunks = [chunk.table["a"] for chunk in read_chunks(path, ["a"], [], rows=100)]
+    np.testing.assert_array_equal(pd.concat(chunks), numbers)
+
+
 def test_text_columns_are_text_in_every_chunk(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "rows.csv", "code,x\n01,1\n02,2\nB,3\n,4\n")
     chunks = list(read_chunks(path, ["x"], ["code"], rows=2))

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     import pandas as pd
 
+CSV_OPTIONS: dict[str, Any] = {"low_memory": False, "float_precision": "round_trip"}
+"""How CSV is read: numbers to the last bit, which pandas before 3.1 does not do by itself. A row whose number is off by
+one unit in the last place has other noise, so that file and table would be answered differently."""
 CHUNK_ROWS = 8192
 """Rows that are in memory at a time where a file is streamed."""
 PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -75,7 +78,7 @@ def read_table(path: Path, columns: list[str] | None = None, text: Iterable[str]
             table = table.reset_index(drop=True)
         else:
             # Where only some columns are asked for, pandas overlooks rows with too many fields.
-            table = pd.read_csv(path, usecols=columns, dtype=dict.fromkeys(text, str), low_memory=False)
+            table = pd.read_csv(path, usecols=columns, dtype=dict.fromkeys(text, str), **CSV_OPTIONS)
     if len(table) == 0:
         raise DataError(f"{path} must hold at least one row, however: it has only a header; add rows")
     present: pd.DataFrame = table[[name for name in wanted if name in table.columns]]  # a stored index is no column
@@ -201,7 +204,7 @@ def _csv_chunks(
     """Two readers in step: one gives values to compute with, the other the kept columns as they are written."""
     import pandas as pd
 
-    options: dict[str, Any] = {"chunksize": rows, "low_memory": False}
+    options: dict[str, Any] = {"chunksize": rows, **CSV_OPTIONS}
     numbers = set(columns).difference(text)
     types = {name: str for name in _csv_names(path) if name not in numbers}
     # All columns are read, as pandas would overlook rows with too many fields if only some were.

@@ -135,7 +135,7 @@ def train(
     kept. ``fingerprint`` names data and settings, so that a checkpoint of another run is refused.
     ``tracking`` is told the figures of every evaluation.
     """
-    run = _Run(model, data, score, config, fingerprint, tracking or Tracking(None))
+    run = _Run(model, data, score, config, fingerprint, tracking)
     if config.checkpoint_dir is not None:
         run.resume()
     run.tracking.start(run.history.steps)
@@ -162,10 +162,10 @@ class _Run:
         score: Callable[[OrdinalEnsemble], float] | None,
         config: TrainConfig,
         fingerprint: str,
-        tracking: Tracking,
+        tracking: Tracking | None = None,
     ) -> None:
         self.model, self.data, self.score, self.config, self.fingerprint = model, data, score, config, fingerprint
-        self.tracking = tracking
+        self.tracking = tracking or Tracking(None)
         self.history = History()
         self.optimizer = FlatAdam(
             model.parameters(), weight_decay=config.weight_decay, factors=self.rate_factors(model, config)
