@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_ctrl_c_saves_the_best_so_far(rows: str) -> None:
     while n_done < 2 and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.2)
         try:
-            with connect("file:a.db?mode=ro", uri=True) as database:
+            with closing(connect("file:a.db?mode=ro", uri=True)) as database:
                 n_done = database.execute("select count(*) from trials where state = 'COMPLETE'").fetchone()[0]
         except OperationalError:  # not there yet
             continue

@@ -160,6 +160,27 @@ def test_what_is_wrong_with_the_rows_ends_the_search_at_once() -> None:
         tune(OrdinalRegressor("d2q", **TINY), X, Y, n_trials=5, **QUIET)
 
 
+def test_a_first_trial_that_failed_is_the_first_again(
+    whole: Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*arguments: Any) -> float:
+        raise MemoryError("too little")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SearchRows, "score", no_memory)
+        with pytest.raises(MemoryError):
+            tune(DiffoRRegressor(**TINY), X, Y, n_trials=2, study=tmp_path / "a.db", **QUIET)
+    found = tune(DiffoRRegressor(**TINY), X, Y, n_trials=2, study=tmp_path / "a.db", **QUIET)
+    assert tried(found) == tried(whole)[:2]
+    assert found.trials[0].message == "MemoryError: too little"
+
+
+def test_optunas_own_lines_come_back() -> None:
+    before = optuna.logging.get_verbosity()
+    tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, **QUIET)
+    assert optuna.logging.get_verbosity() == before
+
+
 def test_time_ends_a_search_and_what_it_cut_is_run_again(tmp_path: Path) -> None:
     study = tmp_path / "study.db"
     slow = DiffoRRegressor(**{**TINY, "max_steps": 10**6}, patience=10**6, evaluate_every=1000)
@@ -252,7 +273,9 @@ def test_a_study_of_another_search_or_no_study_is_refused(tmp_path: Path) -> Non
     (tmp_path / "text.db").write_text("no database" * 500)
     with pytest.raises(ValueError, match="study must be a file that this search can keep its trials in, however"):
         tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, study=tmp_path / "text.db", **QUIET)
-    with pytest.raises(ValueError, match="study must lie in a folder that exists, however"):
+    with pytest.raises(
+        ValueError, match=r"study must be a file in a folder that can be written, however: .*No such file"
+    ):
         tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, study=tmp_path / "no" / "a.db", **QUIET)
 
 

@@ -88,7 +88,7 @@ def tune(
     chosen = _check_space(base, search_space(base) if space is None else space)
     parts = rows.split(n_folds, random_state)
     search = _Search(base, rows, parts, chosen, random_state)
-    with _study_lock(study):
+    with _study_lock(study), _quiet_optuna():
         search.open(study, rows.fingerprint(base, parts, chosen, random_state))
         limit = DEFAULT_TRIALS if n_trials is None and time_limit is None else n_trials
         stopped = search.run(limit, time_limit, verbose)
@@ -158,7 +158,6 @@ class _Search:
         """Begin a study, or continue the one in the file; trials that were under way are put in line again."""
         import optuna
 
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
         storage = None if path is None else f"sqlite:///{Path(path).absolute()}"
         try:
             self.study = optuna.create_study(storage=storage, study_name=STUDY, load_if_exists=True)
@@ -216,23 +215,23 @@ class _Search:
         return found
 
     def run(self, n_trials: int | None, time_limit: float | None, verbose: int) -> str:
-        """Run trials until there are enough of them, or time is up; says which."""
+        """Run trials until there are enough of them, or time is up, or Ctrl-C is pressed; says which."""
         end = None if time_limit is None else time.monotonic() + time_limit
         n_done = len(self.ended())
         with tqdm(total=n_trials, initial=n_done, desc="tune", unit="trial", disable=None if verbose else True) as bar:
-            while n_trials is None or n_done < n_trials:
-                if end is not None and time.monotonic() >= end:
-                    return TIME_LIMIT
-                try:
+            try:
+                while n_trials is None or n_done < n_trials:
+                    if end is not None and time.monotonic() >= end:
+                        return TIME_LIMIT
                     self.run_one(n_done, end)
-                except _CutShortError as reason:
-                    return str(reason)
-                except KeyboardInterrupt:
-                    return INTERRUPTED
-                n_done += 1
-                bar.update()
-                scores = [trial.score for trial in self.ended() if trial.score is not None]
-                bar.set_postfix({"best CRPS": f"{min(scores):.4g}"} if scores else {})
+                    n_done += 1
+                    bar.update()
+                    scores = [trial.score for trial in self.ended() if trial.score is not None]
+                    bar.set_postfix({"best": f"{min(scores):.4g}"} if scores else {})
+            except _CutShortError as reason:
+                return str(reason)
+            except KeyboardInterrupt:  # between trials, or while one is written: then it is taken up again
+                return INTERRUPTED
         return FINISHED
 
     def run_one(self, n_done: int, end: float | None) -> None:
@@ -251,10 +250,12 @@ class _Search:
             self.put_back(trial, reason)
             raise _CutShortError(reason) from stop
         except Exception as error:  # settings that cannot be fitted are a result, too
-            trial.set_user_attr("error", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
-            self.study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            if is_given:  # then nothing about the settings is wrong
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            if is_given:  # then nothing about the settings is wrong, and what is must be mended first
+                self.put_back(trial, reason)
                 raise
+            trial.set_user_attr("error", reason)
+            self.study.tell(trial, state=optuna.trial.TrialState.FAIL)
         else:
             self.study.tell(trial, score)
 
@@ -270,7 +271,8 @@ class _Search:
             self.rows.fit(model, fitted)
             if model.history_.stopped == INTERRUPTED:
                 raise _CutShortError(INTERRUPTED)
-            if model.history_.stopped == TIME_LIMIT and model.time_limit != own:
+            is_over = model.history_.stopped == TIME_LIMIT or (end is not None and time.monotonic() >= end)
+            if is_over and model.time_limit != own:
                 raise _CutShortError(TIME_LIMIT)
             scores.append(self.rows.score(model, held))
             sizes.append(len(held))
@@ -294,6 +296,19 @@ class _Search:
 
 
 @contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    """Without Optuna's lines about every trial, for a while."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+@contextmanager
 def _study_lock(path: str | Path | None) -> Iterator[None]:
     """Let one process at a time continue a study: it takes trials under way for those of a crash."""
     if path is None:
@@ -302,9 +317,14 @@ def _study_lock(path: str | Path | None) -> Iterator[None]:
     import fcntl
 
     place = Path(path)
-    if not place.absolute().parent.is_dir():
-        raise ValueError(f"study must lie in a folder that exists, however: {place}; make the folder first")
-    with open(place.with_name(f"{place.name}.lock"), "w") as file:
+    lock = place.with_name(f"{place.name}.lock")
+    try:
+        lock.touch()
+    except OSError as error:
+        raise ValueError(
+            f"study must be a file in a folder that can be written, however: {place} ({error.strerror}); choose another"
+        ) from error
+    with open(lock, "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
