@@ -36,7 +36,6 @@ from diffor.commands.usage import UsageError
 from diffor.files import DataError
 from diffor.suggestion import did_you_mean
 
-
 COMMANDS = (
     fit,
     tune,
