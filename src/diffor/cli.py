@@ -29,6 +29,7 @@ from diffor.commands import (
     report,
     reproduce,
     score,
+    serve,
     tune,
 )
 from diffor.commands.arguments import list_examples
@@ -41,6 +42,7 @@ COMMANDS = (
     tune,
     predict,
     score,
+    serve,
     evaluate,
     diagnose,
     methods,

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from diffor.conformal import Calibration, open_sets, probable_sets, set_scores
 from diffor.grades import ALL_DECISIONS, check_decision, decide_grades, find_grades, grade_codes, grade_shares
 from diffor.ordinal_estimator import Array, OrdinalEstimator
+from diffor.prediction import Prediction
 from diffor.presets import adapt_to_grades
 from diffor.target import GradeScale
 
@@ -58,6 +59,16 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         check_is_fitted(self, "model_")
         predictions = self._predictions(X, side=side)
         return np.concatenate([grade_shares(part.samples, len(self.classes_)) for part in predictions])
+
+    def decide(self, prediction: Prediction, probabilities: Array, decision: str | None = None) -> NDArray[np.int64]:
+        """Places, in ``classes_``, of the grades that distributions are answered with.
+
+        **Shape:** n rows, ``(n, grades)`` -> ``(n,)``.
+        """
+        decision = self.decision if decision is None else decision
+        if decision == "native":
+            return np.rint(prediction.statistic("native")).astype(np.int64)
+        return decide_grades(probabilities, decision, self.scale_.spread)
 
     def predict_cumproba(self, X: Any, **side: Any) -> Array:
         """Probability of each grade or a lower one, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""

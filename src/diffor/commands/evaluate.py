@@ -15,7 +15,6 @@ from diffor.commands.arguments import add_command, as_share
 from diffor.commands.model_folder import (
     answered_chunks,
     columns_by_kind,
-    decide,
     is_classifier,
     load_model,
     remembered_target,
@@ -216,7 +215,7 @@ def _grades(model: Any) -> Callable[..., tuple[Prediction, NDArray[Any], NDArray
     def answer(table: Any, **side: Any) -> tuple[Prediction, NDArray[Any], NDArray[Any]]:
         prediction = model.predict_distribution(table, **side)
         probabilities = grade_shares(prediction.samples, len(model.classes_))
-        return prediction, probabilities, decide(model, prediction, probabilities, model.decision)
+        return prediction, probabilities, model.decide(prediction, probabilities)
 
     return answer
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from diffor.estimator import Estimator
-    from diffor.prediction import Prediction
 
 NOTES = "cli.json"
 """File in a model folder that remembers which columns were target, weight and beside the features, or left out."""
@@ -49,13 +48,13 @@ def save_model(model: Any, out: Path, notes: dict[str, Any], force: bool) -> Non
         raise UsageError(f"{out} cannot be written, however: {error.strerror or error}; choose another") from error
 
 
-def load_model(folder: Path) -> Estimator:
+def load_model(folder: Path, may_read_images: bool = False) -> Estimator:
     """Read a model that knows its columns by name."""
     from diffor.estimator import load
 
     with library_messages():
         model = load(folder)
-    if model.images_ is not None:
+    if model.images_ is not None and not may_read_images:
         raise UsageError(f"{folder} must read tables, however: it reads images; ask it in Python, or fit a model on "
                          "what diffor embed writes")  # fmt: skip
     if not all(isinstance(column.name, str) for column in model.inputs_.columns):
@@ -90,7 +89,7 @@ def side_columns(model: Any, folder: Path, duration: str | None, names: Sequence
             raise UsageError(f"--duration is for methods that use it, however: {folder} was fitted with {name!r}, "
                              "which does not; leave it out")  # fmt: skip
         return {}
-    columns = _remembered_sides(folder) if duration is None else {"duration": duration}
+    columns = remembered_sides(folder) if duration is None else {"duration": duration}
     if columns is None:  # fitted in Python, where the column has the method's name for it
         columns = {
             side: side for side in (*method.requires, *method.accepts) if side in method.requires or side in names
@@ -105,7 +104,8 @@ def side_columns(model: Any, folder: Path, duration: str | None, names: Sequence
     return columns
 
 
-def _remembered_sides(folder: Path) -> dict[str, str] | None:
+def remembered_sides(folder: Path) -> dict[str, str] | None:
+    """The column of each side that a model was fitted with; None where its folder remembers nothing."""
     try:
         sides = json.loads((folder / NOTES).read_text()).get("side", {})
         return {str(side): str(column) for side, column in sides.items()}
@@ -130,17 +130,6 @@ def side_values(column: pd.Series[Any], side: str, data: Path, first: int = 0) -
             f"{first + int(wrong[0]) + 1} has {values[wrong[0]]}; correct or remove such rows"
         )
     return np.asarray(values)
-
-
-def decide(model: Any, prediction: Prediction, probabilities: NDArray[Any], decision: str) -> NDArray[Any]:
-    """Places of the grades that are answered with. **Shape:** n rows, ``(n, K)`` -> ``(n,)``."""
-    import numpy as np
-
-    from diffor.grades import decide_grades
-
-    if decision == "native":
-        return np.rint(prediction.statistic("native")).astype(np.int64)
-    return decide_grades(probabilities, decision, model.scale_.spread)
 
 
 def is_classifier(model: Any) -> bool:

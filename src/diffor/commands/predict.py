@@ -14,7 +14,6 @@ from diffor.commands.arguments import add_command, as_count, as_levels, as_share
 from diffor.commands.model_folder import (
     answered_chunks,
     columns_by_kind,
-    decide,
     is_classifier,
     load_model,
     side_columns,
@@ -196,8 +195,7 @@ def _grade_answers(
 
     prediction = model.predict_distribution(table, arguments.samples, **side)
     probabilities = grade_shares(prediction.samples, len(model.classes_))
-    decision = model.decision if arguments.statistic is None else arguments.statistic
-    yield model.classes_[decide(model, prediction, probabilities, decision)]
+    yield model.classes_[model.decide(prediction, probabilities, arguments.statistic)]
     yield from probabilities.T
     if arguments.coverage is None:
         return

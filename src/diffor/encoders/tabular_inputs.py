@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 from collections.abc import Hashable
 from typing import Any
 
@@ -78,6 +79,21 @@ class NumericColumn:
             scaled = np.zeros_like(scaled)
         columns = [scaled, missing.astype(np.float64)] if self.has_missing else [scaled]
         return np.stack(columns, axis=1).astype(np.float32)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest training value, as closely as scaled ones tell; the centre where all are equal.
+
+        >>> NumericColumn.fit("age", np.array([20.0, 30.0, 40.0, 70.0])).range
+        (20.0, 70.0)
+        """
+        if self.spread == 0:
+            return self.centre, self.centre
+        ends = np.clip(np.array([self.edges[0], self.edges[-1]]), -SMOOTH_CLIP, SMOOTH_CLIP) * (1 - 1e-9)
+        values = self.centre + self.spread * ends / np.sqrt(1 - (ends / SMOOTH_CLIP) ** 2)
+        places = 4 - math.floor(math.log10(self.spread))  # what single precision still knows
+        low, high = (round(float(value), places) + 0.0 for value in values)
+        return low, high
 
     def to_json(self) -> dict[str, Any]:
         """The fitted column as JSON values."""

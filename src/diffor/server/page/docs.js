@@ -1,0 +1,59 @@
+// The OpenAPI document as a page to read: paths, an example of each request, and what comes back.
+
+import { ask } from "./asking.js";
+import { html } from "./drawing.js";
+
+const address = window.location.origin;
+
+function example(operation) {
+  const content = operation.requestBody?.content ?? {}, schema = content["application/json"]?.schema;
+  if (schema) return { rows: [schema.properties.rows.items.example] };
+  return null;
+}
+
+function command(path, method, operation) {
+  if (method === "get") return `curl ${address}${path}`;
+  const body = example(operation);
+  if (body) return `curl ${address}${path} -H 'Content-Type: application/json' -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
+  return `curl ${address}${path} -F images=@picture.jpg`;
+}
+
+function fields(schema, schemas) {
+  const found = schema?.$ref ? schemas[schema.$ref.split("/").at(-1)] : schema;
+  return Object.entries(found?.properties ?? {}).map(([name, one]) => {
+    const inner = one.items?.$ref ? fields(one.items, schemas).map((row) => [`${name}[].${row[0]}`, row[1]]) : [];
+    return [[name, one.description ?? one.items?.$ref?.split("/").at(-1) ?? one.type ?? ""], ...inner];
+  }).flat();
+}
+
+function table(rows, first, second) {
+  const head = html("tr", {}, html("th", { scope: "col" }, first), html("th", { scope: "col" }, second));
+  const body = rows.map(([name, text]) => html("tr", {}, html("td", {}, html("code", {}, name)), html("td", {}, text)));
+  return html("div", { class: "scroll" }, html("table", {}, html("thead", {}, head), html("tbody", {}, ...body)));
+}
+
+function section(path, method, operation, schemas) {
+  const answer = operation.responses["200"]?.content?.["application/json"]?.schema;
+  const parts = [
+    html("h2", {}, html("code", {}, `${method.toUpperCase()} ${path}`)),
+    html("p", {}, operation.description ?? operation.summary),
+    html("pre", { tabindex: "0" }, html("code", {}, command(path, method, operation))),
+  ];
+  const rows = fields(answer, schemas);
+  if (rows.length) parts.push(html("h3", {}, "What comes back"), table(rows, "field", "meaning"));
+  const refusals = Object.entries(operation.responses).filter(([status]) => status >= "400");
+  if (refusals.length) parts.push(html("h3", {}, "Refusals"), table(refusals.map(([status, { description }]) => [status, description]), "status", "why"));
+  return html("section", { class: "card path" }, ...parts);
+}
+
+try {
+  const { info, paths, components } = await ask("openapi.json");
+  document.querySelector("#about").textContent = info.description;
+  for (const [path, operations] of Object.entries(paths)) {
+    for (const [method, operation] of Object.entries(operations)) {
+      document.querySelector("#paths").append(section(path, method, operation, components?.schemas ?? {}));
+    }
+  }
+} catch (error) {
+  document.querySelector("#about").textContent = error.status === 401 ? "This server needs a token: open the page first, and give it there." : error.message;
+}
