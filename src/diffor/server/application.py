@@ -138,7 +138,7 @@ def _add_facts(app: FastAPI, told: dict[str, Any], batcher: Batcher) -> None:
 
     @app.get("/health", response_model=Health, summary="Whether the server answers")
     async def health() -> Response:
-        """Also open without a token."""
+        """Whether the server answers, and how much it has to do; this is open without a token too."""
         return JSONResponse({"status": "ok", "waiting": batcher.n_waiting})
 
 

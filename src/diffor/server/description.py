@@ -41,7 +41,7 @@ class RowAnswer(BaseModel):
 class Answers(BaseModel):
     """Answers in the order of the rows."""
 
-    predictions: list[RowAnswer]
+    predictions: list[RowAnswer] = Field(description="one answer for each row")
     coverage: float | None = Field(description="probability with which an interval holds the target")
     warnings: list[str] = Field(description="what to know about these answers, such as levels never seen in training")
 
@@ -49,7 +49,7 @@ class Answers(BaseModel):
 class Step(BaseModel):
     """One step of the reverse chain."""
 
-    time: int
+    time: int = Field(description="the time of the step, from the number of times down to 1")
     noise: float = Field(description="share of noise at this time")
     values: list[float] = Field(description="what each chain would be answered with, if it ended here")
     levels: list[float] = Field(description="how far the range is filled up to and with each increment")
@@ -58,14 +58,14 @@ class Step(BaseModel):
 class Steps(BaseModel):
     """One row from all noise to none."""
 
-    n_times: int
-    steps: list[Step]
+    n_times: int = Field(description="number of times of the noise process")
+    steps: list[Step] = Field(description="from the noisiest to the last")
 
 
 class Health(BaseModel):
     """Whether the server answers, and how much it has to do."""
 
-    status: str
+    status: str = Field(description="ok")
     waiting: int = Field(description="rows that wait for an answer")
 
 
@@ -139,18 +139,39 @@ def request_schema(columns: Columns, reads_images: bool, one_row: bool = False) 
         "properties": {column["name"]: _cell_schema(column) for column in told},
         "example": {column["name"]: _example(column) for column in told},
     }
-    rows = {"type": "array", "items": row, "minItems": 1} | ({"maxItems": 1} if one_row else {})
+    what = "one row" if one_row else "the rows"
+    about_rows = f"{what}, each with every column; null for what is not known: {', '.join(columns.known)}"
+    rows = {"type": "array", "items": row, "minItems": 1, "description": about_rows}
+    if one_row:
+        rows["maxItems"] = 1
     options: dict[str, Any] = {}
     if not one_row:
         options = {
-            "quantiles": {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}},
-            "coverage": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": 0.9},
-            "increments": {"type": "boolean", "default": True, "description": "false saves half of the time"},
+            "quantiles": {
+                "type": "array",
+                "items": {"type": "number", "minimum": 0, "maximum": 1},
+                "description": "levels of the quantiles; left out: 0.05, 0.25, 0.5, 0.75, 0.95",
+            },
+            "coverage": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "exclusiveMaximum": 1,
+                "description": "probability with which the interval shall hold the target; left out: 0.9",
+            },
+            "increments": {
+                "type": "boolean",
+                "description": "whether increments are wanted; left out: true; false saves half of the time",
+            },
         }
     if not reads_images:
         form = {"type": "object", "required": ["rows"], "properties": {"rows": rows, **options}}
         return {"requestBody": {"required": True, "content": {"application/json": {"schema": form}}}}
-    images = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+    images = {
+        "type": "array",
+        "items": {"type": "string", "format": "binary"},
+        "minItems": 1,
+        "description": "files of images",
+    }
     beside = {"rows": rows} if told else {}
     form = {"type": "object", "required": ["images", *beside], "properties": {"images": images, **beside, **options}}
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}}}

@@ -1,6 +1,6 @@
 // The answer to one row: its point and interval in words, the density or the grades, and the increments.
 
-import { density, glide, label, mixed, movesLittle, numberFormat, onWidth, path, scale, spaced, svg, ticks, viewOf } from "./drawing.js";
+import { density, glide, label, mixed, movesLittle, numberFormat, onWidth, path, scale, spaced, svg, ticks, valueTicks, valueWriter, viewOf } from "./drawing.js";
 
 const GRID = 160;
 
@@ -134,7 +134,7 @@ export class Thermometer {
   #draw(isFirst) {
     const { bounds, increment_edges: edges } = this.model, width = this.picture.clientWidth || 320, count = this.increments.length;
     const row = Math.min(24, Math.max(5, 200 / count)), head = 40, height = head + count * row + 34, left = 26;
-    const x = scale(bounds, [left, width - 12]), write = numberFormat(bounds[1] - bounds[0]);
+    const x = scale(bounds, [left, width - 12]), write = numberFormat(bounds[1] - bounds[0]), name = valueWriter(this.model);
     const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: isFirst && !movesLittle.matches ? "filling" : "",
       "aria-label": `Increments from coarse to fine: ${this.increments.map(write).join(", ")}; together ${write(bounds[0] + this.increments.reduce((a, b) => a + b, 0))}` });
     picture.append(svg("rect", { x: left - 1, y: 7, width: width - left - 10, height: 18, rx: 9, class: "track" }));
@@ -157,8 +157,8 @@ export class Thermometer {
       level += increment;
     });
     picture.append(svg("line", { x1: x(level), x2: x(level), y1: 4, y2: height - 26, class: "mark" }));
-    for (const value of ticks(...bounds, width < 480 ? 4 : 7)) {
-      picture.append(label(Math.min(Math.max(x(value), 16), width - 18), height - 8, write(value), { "text-anchor": "middle" }));
+    for (const value of valueTicks(this.model, bounds, width < 480 ? 4 : 7)) {
+      picture.append(label(Math.min(Math.max(x(value), 16), width - 18), height - 8, name(value), { "text-anchor": "middle" }));
     }
     this.picture.replaceChildren(picture);
   }

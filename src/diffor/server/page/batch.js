@@ -18,6 +18,7 @@ export class Batch {
     this.alert = panel.querySelector("[role=alert]");
     this.stopButton = panel.querySelector("button");
     this.result = panel.querySelector(".result");
+    panel.querySelector(".drop span").textContent = model.images ? "Drop images here, or choose some" : "Drop a CSV file here, or choose one";
     if (model.images) Object.assign(this.input, { accept: "image/*", multiple: true });
     this.input.addEventListener("change", () => this.take([...this.input.files]));
     takeDrops(panel.querySelector(".drop"), (files) => this.take(files));

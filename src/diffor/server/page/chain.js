@@ -1,6 +1,6 @@
 // The denoising of one row as an animation: each chain's estimate from all noise to none, one step at a time.
 
-import { glide, mixed, movesLittle, numberFormat, onWidth, quantile, svg } from "./drawing.js";
+import { glide, mixed, onWidth, quantile, svg, valueWriter } from "./drawing.js";
 import { MarginPlot } from "./margins.js";
 
 const PAUSE = 900;
@@ -12,7 +12,7 @@ export class Chain {
     this.box = card.querySelector(".picture");
     this.slider = card.querySelector("input[type=range]");
     this.words = card.querySelector(".words");
-    this.write = numberFormat(model.bounds[1] - model.bounds[0]);
+    this.write = valueWriter(model);
     this.steps = [];
     this.place = 0;
     this.buttons = Object.fromEntries([...card.querySelectorAll("button[data-do]")].map((button) => [button.dataset.do, button]));
@@ -78,7 +78,7 @@ export class Chain {
 
   #plot() {
     const last = this.steps.length - 1;
-    this.plot = new MarginPlot(this.box, "Estimates of all chains along the denoising steps", [0, Math.max(last, 1)], this.model.bounds, this.view, this.write);
+    this.plot = new MarginPlot(this.box, "Estimates of all chains along the denoising steps", [0, Math.max(last, 1)], this.model, this.view);
     this.plot.below(0, "all noise", "start");
     this.plot.below(Math.max(last, 1), "no noise", "end");
     const places = this.steps.map((_, place) => place);
@@ -106,13 +106,9 @@ export class Chain {
     this.slider.value = this.place;
     this.slider.setAttribute("aria-valuetext", `step ${this.place + 1} of ${this.steps.length}`);
     this.words.textContent = `Step ${this.place + 1} of ${this.steps.length}, time ${time}, ${Math.round(100 * noise)} % noise: half of the chains lie between ${half[0]} and ${half[1]}.`;
-    this.buttons.first.disabled = this.buttons.back.disabled = this.place === 0;
-    this.buttons.next.disabled = this.buttons.last.disabled = this.place === this.steps.length - 1;
+    // Not disabled altogether, which would take the focus away from who steps by keyboard.
+    const ends = { first: 0, back: 0, next: this.steps.length - 1, last: this.steps.length - 1 };
+    for (const [name, end] of Object.entries(ends)) this.buttons[name].setAttribute("aria-disabled", this.place === end);
     this.card.dataset.step = this.place + 1;
-  }
-
-  // Shown from its start where motion is welcome, else at its end.
-  rest() {
-    this.place = movesLittle.matches ? Math.max(this.steps.length - 1, 0) : this.place;
   }
 }

@@ -22,7 +22,7 @@ function fields(schema, schemas) {
   const found = schema?.$ref ? schemas[schema.$ref.split("/").at(-1)] : schema;
   return Object.entries(found?.properties ?? {}).map(([name, one]) => {
     const inner = one.items?.$ref ? fields(one.items, schemas).map((row) => [`${name}[].${row[0]}`, row[1]]) : [];
-    return [[name, one.description ?? one.items?.$ref?.split("/").at(-1) ?? one.type ?? ""], ...inner];
+    return [[name, one.description ?? one.type ?? ""], ...inner];
   }).flat();
 }
 
@@ -39,6 +39,8 @@ function section(path, method, operation, schemas) {
     html("p", {}, operation.description ?? operation.summary),
     html("pre", { tabindex: "0" }, html("code", {}, command(path, method, operation))),
   ];
+  const sent = Object.values(operation.requestBody?.content ?? {})[0]?.schema;
+  if (sent) parts.push(html("h3", {}, "What to send"), table(fields(sent, schemas), "field", "meaning"));
   const rows = fields(answer, schemas);
   if (rows.length) parts.push(html("h3", {}, "What comes back"), table(rows, "field", "meaning"));
   const refusals = Object.entries(operation.responses).filter(([status]) => status >= "400");

@@ -42,7 +42,18 @@ export function ticks(low, high, count) {
 export function numberFormat(range) {
   const digits = Math.min(Math.max(2 - Math.floor(Math.log10(Math.abs(range) || 1)), 0), 8);
   const format = new Intl.NumberFormat("en", { maximumFractionDigits: digits });
-  return (value) => format.format(value).replace("-", "\u2212");
+  return (value) => format.format(value).replace(/^-0$/, "0").replace("-", "\u2212");
+}
+
+// Values of the target as people call them: grades have names, and stand at whole numbers.
+export function valueWriter(model) {
+  if (!model.grades) return numberFormat(model.bounds[1] - model.bounds[0]);
+  return (value) => String(model.grades[Math.min(Math.max(Math.round(value), 0), model.grades.length - 1)]);
+}
+
+export function valueTicks(model, [low, high], count) {
+  if (!model.grades) return ticks(low, high, count);
+  return model.grades.map((_, place) => place).filter((place) => place >= low && place <= high);
 }
 
 // A smooth density of samples inside bounds: what would leak over an end is folded back.

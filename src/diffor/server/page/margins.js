@@ -1,22 +1,28 @@
 // A plot of values over something, with the density of the values at one place in its right margin.
 
-import { density, label, path, scale, spaced, svg, ticks } from "./drawing.js";
+import { density, label, path, scale, spaced, svg, valueTicks, valueWriter } from "./drawing.js";
 
 const MARGIN_SHARE = 0.24;
 
+export function alignSlider(slider, from, to) {
+  slider.style.marginLeft = `${from - 8}px`;
+  slider.style.width = `${to - from + 16}px`;
+}
+
 export class MarginPlot {
-  constructor(box, name, across, bounds, view, write) {
-    this.bounds = bounds;
+  constructor(box, name, across, model, view) {
+    this.bounds = model.bounds;
     this.view = view;
     this.width = box.clientWidth || 320;
     this.height = this.width < 480 ? 230 : 280;
     this.split = this.width * (1 - MARGIN_SHARE);
     this.top = 10;
     this.foot = this.height - 30;
-    this.x = scale(across, [46, this.split - 8]);
+    this.x = Object.assign(scale(across, [46, this.split - 8]), { from: 46, to: this.split - 8 });
     this.y = scale(view, [this.foot, this.top]);
     this.picture = svg("svg", { viewBox: `0 0 ${this.width} ${this.height}`, role: "img", "aria-label": name });
-    for (const value of ticks(...view, 5)) {
+    const write = valueWriter(model);
+    for (const value of valueTicks(model, view, 6)) {
       this.picture.append(svg("line", { x1: 46, x2: this.width - 6, y1: this.y(value), y2: this.y(value), class: "rule" }));
       this.picture.append(label(40, this.y(value) + 4, write(value), { "text-anchor": "end" }));
     }
@@ -24,6 +30,11 @@ export class MarginPlot {
     this.front = svg("g");
     this.picture.append(this.back, this.front);
     box.replaceChildren(this.picture);
+  }
+
+  // A slider below the plot whose thumb stands under the cursor.
+  align(slider) {
+    alignSlider(slider, this.x.from, this.x.to);
   }
 
   below(value, text, anchor = "middle") {

@@ -3,7 +3,7 @@
 import { samplesOf, sampleLevels } from "./answer.js";
 import { isGivenUp, Latest } from "./asking.js";
 import { html, label, numberFormat, onWidth, path, quantile, scale, spaced, svg } from "./drawing.js";
-import { MarginPlot } from "./margins.js";
+import { alignSlider, MarginPlot } from "./margins.js";
 
 const N_PLACES = 33;
 
@@ -81,12 +81,13 @@ export class WhatIf {
     const all = this.swept.flatMap((one) => Object.values(one.quantiles)), { bounds } = this.model;
     const first = Math.min(...all), last = Math.max(...all), room = Math.max(last - first, (bounds[1] - bounds[0]) / 50) * 0.18;
     const view = [Math.max(bounds[0], first - room), Math.min(bounds[1], last + room)];
-    this.plot = new MarginPlot(this.box, `Prediction over ${this.column.name}`, this.column.range, bounds, view, this.write);
+    this.plot = new MarginPlot(this.box, `Prediction over ${this.column.name}`, this.column.range, this.model, view);
     const at = (level) => this.swept.map((one) => one.quantiles[level]);
     this.plot.band(this.places, at("0.05"), at("0.95"), "band faint");
     this.plot.band(this.places, at("0.25"), at("0.75"), "band");
     this.plot.line(this.places, at("0.5"), "line");
     this.#ends(this.plot.below.bind(this.plot));
+    this.plot.align(this.slider);
     this.#stand();
   }
 
@@ -98,6 +99,7 @@ export class WhatIf {
 
   #plotGrades() {
     const width = this.box.clientWidth || 320, height = 260, foot = height - 30, names = this.model.grades.map(String);
+    alignSlider(this.slider, 8, width - 110);
     const x = scale(this.column.range, [8, width - 110]), y = scale([0, 1], [foot, 10]);
     const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Probability of grades over ${this.column.name}` });
     let below = this.places.map(() => 0);

@@ -1,0 +1,76 @@
+"""A real server in a real process, and models that are fitted in a moment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+
+QUICK: dict[str, Any] = {"max_steps": 20, "n_members": 1, "guide": False, "random_state": 0, "verbose": 0}
+
+
+def make_flats(n: int = 120, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+    """Rows with numbers, a missing value and categories, and their prices."""
+    random = np.random.default_rng(seed)
+    table = pd.DataFrame({"size": random.uniform(20, 120, n).round(1), "rooms": random.integers(1, 6, n)})
+    table["city"] = random.choice(["Oslo", "Rome", "Bern"], n)
+    price = np.clip(3 * table["size"] + 10 * table["rooms"] + random.normal(0, 20, n), 0, 500).to_numpy()
+    table["size"] = table["size"].where(table.index != 3)
+    return table, price
+
+
+def as_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """A table as clients send it."""
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    return [{name: value.item() if hasattr(value, "item") else value for name, value in row.items()} for row in rows]
+
+
+@dataclass
+class Served:
+    """A server that runs, by its address and its process."""
+
+    address: str
+    process: subprocess.Popen[str]
+
+    def client(self, **settings: Any) -> httpx.Client:
+        """A client of this server."""
+        return httpx.Client(base_url=self.address, timeout=60, **settings)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Ask the process to end and wait for its code."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def serve(folder: Path, *words: str) -> Iterator[Served]:
+    """Run ``diffor serve`` on a free port until the block ends."""
+    command = [sys.executable, "-m", "diffor", "serve", str(folder), "--port", "0", *words]
+    environment = {name: value for name, value in os.environ.items() if name != "DIFFOR_TOKEN"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        line = process.stdout.readline() if process.stdout else ""
+        found = re.search(r"on (http://\S+)/ ", line)
+        if found is None:
+            process.kill()
+            raise RuntimeError(f"the server did not start: {line}{process.communicate()[1]}")
+        yield Served(found.group(1), process)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
