@@ -203,6 +203,12 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
         missing = client.post("/predict", json={"rows": [row]}).json()["detail"]
         assert [(one["type"], one["loc"][-1]) for one in missing] == [("missing_column", "length")]
         assert client.post("/trajectory", json={"rows": [row]}).status_code == 404
+        with socket.create_connection(("127.0.0.1", int(running.address.rsplit(":", 1)[1]))) as connection:
+            head = f"POST /predict HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 50\r\n\r\n"
+            connection.sendall(head.encode() + b'{"rows"')  # and never the rest
+            told = connection.recv(65536).decode()
+        assert told.startswith("HTTP/1.1 408")
+        assert "a request must arrive within 0.4 s, however: it is not whole yet; send it faster" in told
         whole = {"rows": [{**row, "length": 200.0}] * 2}
         with ThreadPoolExecutor(2) as pool:
             late, busy = sorted(pool.map(lambda _: client.post("/predict", json=whole), range(2)),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 try:
@@ -25,7 +24,7 @@ from diffor.server.batching import Batcher
 from diffor.server.columns import Columns, columns_of
 from diffor.server.description import REFUSALS, Answers, Health, Limits, Steps, describe_model, request_schema
 from diffor.server.gates import SizeGate, TokenGate, refused
-from diffor.server.pictures import keep_pictures
+from diffor.server.pictures import kept_pictures
 from diffor.server.refusals import RefusedError, refusal
 from diffor.server.requests import RequestReader
 
@@ -92,14 +91,13 @@ def _add_answers(app: FastAPI, model: Any, columns: Columns, limits: Limits, bat
         rows, asked, uploads = await _in_time(reader.read(request), limits.max_seconds)
         if along_chain and max(len(rows), len(uploads)) != 1:
             raise refusal(422, "rows", f"a chain is that of one row, however: there are {len(rows)}; send one", "rows")
-        with TemporaryDirectory(prefix="diffor-serve-") as folder:
-            question = Question(rows, asked, keep_pictures(uploads, Path(folder)), along_chain)
+        with kept_pictures(uploads) as paths:
             try:
-                return JSONResponse(await batcher.ask(question, limits.max_seconds))
+                return JSONResponse(await batcher.ask(Question(rows, asked, paths, along_chain), limits.max_seconds))
             except (ValueError, TypeError) as error:
                 if "however:" not in str(error):  # the mark of messages that are meant for users
                     raise
-                raise refusal(422, "rows", str(error).replace(folder + "/", ""), "rows") from error
+                raise _without_folders(error, paths) from error
 
     @app.post(
         "/predict", response_model=Answers, responses=REFUSALS, summary="Predict rows",
@@ -118,6 +116,14 @@ def _add_answers(app: FastAPI, model: Any, columns: Columns, limits: Limits, bat
         async def trajectory(request: Request) -> Response:
             """What the samples of one row would be answered with at each step from all noise to none."""
             return await ask(request, along_chain=True)
+
+
+def _without_folders(error: Exception, paths: Sequence[str]) -> RefusedError:
+    """What the model says about rows that it cannot answer; where images were kept is nobody's business."""
+    message = str(error)
+    for path in paths:
+        message = message.replace(path, Path(path).name)
+    return refusal(422, "rows", message, "rows")
 
 
 async def _in_time(reading: Any, seconds: float) -> Any:

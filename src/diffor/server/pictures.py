@@ -7,8 +7,10 @@ for files only, so other ways would give other pixels.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from diffor.image_decoding import require_pillow
 from diffor.server.refusals import RefusedError, problem, refusal, shortened, show
@@ -55,11 +57,14 @@ def _flaw(data: bytes) -> str:
     return ""
 
 
-def keep_pictures(uploads: Sequence[Upload], folder: Path) -> tuple[str, ...]:
-    """Write images to files of a folder, named by their places alone, and name these."""
-    paths = []
-    for place, (_, data) in enumerate(uploads):
-        path = folder / f"image_{place}"
-        path.write_bytes(data)
-        paths.append(str(path))
-    return tuple(paths)
+@contextmanager
+def kept_pictures(uploads: Sequence[Upload]) -> Iterator[tuple[str, ...]]:
+    """Paths of files that hold the images for a while, named by their places alone."""
+    if not uploads:
+        yield ()
+        return
+    with TemporaryDirectory(prefix="diffor-serve-") as folder:
+        paths = [Path(folder) / f"image_{place}" for place in range(len(uploads))]
+        for path, (_, data) in zip(paths, uploads, strict=True):
+            path.write_bytes(data)
+        yield tuple(str(path) for path in paths)

@@ -8,9 +8,14 @@ export function samplesOf(prediction) {
   return Object.values(prediction.quantiles);
 }
 
+// A single sample is a point, whatever was learned.
+export function hasSpread(model) {
+  return model.has_distribution && model.n_samples > 1;
+}
+
 // Levels at which quantiles are the model's own samples in order, so that nothing is lost.
 export function sampleLevels(model) {
-  if (!model.has_distribution || model.grades) return {};
+  if (!hasSpread(model) || model.grades) return {};
   const count = Math.min(model.n_samples, model.limits.max_levels, 128);
   return { quantiles: spaced(0.5 / count, 1 - 0.5 / count, count).map((level) => Number(level.toFixed(9))) };
 }
@@ -36,7 +41,9 @@ export class AnswerCard {
     const write = (value) => (typeof value === "number" && !this.model.grades ? this.write(value) : String(value));
     this.words.querySelector(".point").textContent = write(point);
     const promise = this.model.calibration_rows ? "guaranteed" : "likely";
+    const isWide = hasSpread(this.model) || this.model.calibration_rows;
     let sentence = "This model names a value and no spread.";
+    if (!isWide) interval = null;
     if (interval && interval[0] === interval[1]) sentence = `${Math.round(100 * coverage)} % ${promise}: ${write(interval[0])}`;
     else if (interval) sentence = `${Math.round(100 * coverage)} % ${promise}: ${write(interval[0])} to ${write(interval[1])}`;
     if (grades) sentence += `. Probability of ${point}: ${Math.round(100 * grades[point])} %`;
@@ -46,7 +53,7 @@ export class AnswerCard {
   #draw(isNew) {
     const width = this.picture.clientWidth || 320;
     if (this.prediction.grades) drawGrades(this.picture, this.model, this.prediction, width);
-    else if (this.prediction.quantiles) this.#drawDensity(width, isNew);
+    else if (hasSpread(this.model)) this.#drawDensity(width, isNew);
     else drawPoint(this.picture, this.model, this.prediction, width, this.write);
   }
 

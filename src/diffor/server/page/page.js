@@ -69,6 +69,7 @@ function introduce(model) {
 function makeTabs() {
   const tabs = [...document.querySelectorAll("[role=tab]")];
   const choose = (tab) => {
+    complain("");
     for (const one of tabs) {
       const isChosen = one === tab;
       one.setAttribute("aria-selected", isChosen);
@@ -124,6 +125,7 @@ class Desk {
       return;
     }
     const row = this.form.row();
+    find("#answers").classList.toggle("is-stale", !row);
     if (!row) return complain("Some fields are not right yet; they say why.");
     find("#answers").setAttribute("aria-busy", "true");
     try {
@@ -131,6 +133,7 @@ class Desk {
       this.#show(row, told);
     } catch (error) {
       if (isGivenUp(error)) return;
+      find("#answers").classList.add("is-stale");
       const others = error.problems ? this.form.show(error.problems) : [{ msg: error.message }];
       complain(others[0]?.msg ?? "Some fields are not right yet; they say why.");
     }

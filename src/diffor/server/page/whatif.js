@@ -1,6 +1,6 @@
 // What if one column were different: the whole answer over its range, and the distribution that follows a slider.
 
-import { samplesOf, sampleLevels } from "./answer.js";
+import { hasSpread, sampleLevels, samplesOf } from "./answer.js";
 import { isGivenUp, Latest } from "./asking.js";
 import { html, label, numberFormat, onWidth, path, quantile, scale, spaced, svg } from "./drawing.js";
 import { alignSlider, MarginPlot } from "./margins.js";
@@ -28,7 +28,7 @@ export class WhatIf {
   }
 
   get isPossible() {
-    return this.columns.length > 0 && this.model.has_distribution && !this.model.images;
+    return this.columns.length > 0 && hasSpread(this.model) && !this.model.images;
   }
 
   get column() {
