@@ -62,8 +62,8 @@ def test_points_have_neither_quantiles_nor_intervals(flats, row):
         "quantiles need a distribution of values, however: method 'value-squared' predicts a point; leave them out"
     )
     assert message(interval) == (
-        "an interval needs a distribution, however: method 'value-squared' predicts a point; leave coverage out, or fit "
-        "with --calibration"
+        "an interval needs a distribution, however: method 'value-squared' predicts a point; leave coverage out, or "
+        "fit with --calibration"
     )
     model.conformalize(*flats)
     (calibrated,) = send(model, {"rows": [row], "coverage": 0.9})

@@ -146,6 +146,9 @@ def test_the_distribution_follows_the_slider(page, flat_model):
     assert float(field(page, "size").input_value()) == pytest.approx(high)
     field(page, "Change").select_option("rooms")
     until(page, lambda: shown(page, "#whatif .words").startswith("With rooms"))
+    assert shown(page, "#whatif .words").endswith(f"the answer is {shown(page, '#answer .point')}.")
+    field(page, "rooms").fill("40")  # beyond the slider, which shows the nearest
+    until(page, lambda: shown(page, "#whatif .words").startswith("With rooms = 5,"))
 
 
 def test_a_file_comes_back_with_predictions(page, flat_model, tmp_path):

@@ -19,6 +19,8 @@ TOKEN_VARIABLE = "DIFFOR_TOKEN"
 MIN_TOKEN = 16
 """Characters that a token must have: fewer can be guessed by trying."""
 MIB = 2**20
+MAX_CONNECTIONS = 512
+"""Clients at a time, so that memory for their requests is bounded too; more are turned away with 503."""
 
 
 def add(commands: Any) -> None:
@@ -108,7 +110,11 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"serving {folder} on http://{f'[{host}]' if ':' in host else host}:{port}/ (API: /docs); stop with Ctrl+C",
           flush=True)  # fmt: skip
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=round(arguments.max_seconds) + 5
+        app,
+        log_level="warning",
+        access_log=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=round(arguments.max_seconds) + 5,
     )
     uvicorn.Server(config).run(sockets=[listening])
 

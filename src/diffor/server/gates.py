@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
 from collections.abc import Collection
 from typing import Any
@@ -12,7 +14,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from diffor.server.refusals import RefusedError, refusal
 
 DRAINED = 4
-"""How many times the limit of a body that is too large is read, so that its sender gets to the answer."""
+"""How many times the limit of a body that is too large is read, so that its sender gets to the answer ..."""
+DRAIN_SECONDS = 10.0
+"""... and for how long."""
 
 
 def refused(error: RefusedError) -> Response:
@@ -71,6 +75,10 @@ class SizeGate:
         await self.app(scope, counted, send)
 
     async def _drain(self, receive: Receive) -> None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._read_away(receive), DRAIN_SECONDS)
+
+    async def _read_away(self, receive: Receive) -> None:
         n_bytes, is_more = 0, True
         while is_more and n_bytes <= DRAINED * self.max_bytes:
             message: Any = await receive()

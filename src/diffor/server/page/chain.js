@@ -46,6 +46,7 @@ export class Chain {
   play() {
     if (this.place === this.steps.length - 1) this.go(0);
     this.buttons.play.textContent = "Pause";
+    this.words.setAttribute("aria-live", "off"); // nobody wants every step read out
     this.timer = setInterval(() => {
       this.go(this.place + 1);
       if (this.place === this.steps.length - 1) this.pause();
@@ -56,6 +57,7 @@ export class Chain {
     clearInterval(this.timer);
     this.timer = null;
     this.buttons.play.textContent = "Play";
+    this.words.setAttribute("aria-live", "polite");
   }
 
   go(place) {

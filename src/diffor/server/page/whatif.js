@@ -22,7 +22,7 @@ export class WhatIf {
     this.onError = onError;
     this.select.append(...this.columns.map((column) => html("option", { value: column.name }, column.name)));
     this.select.addEventListener("change", () => this.#sweep());
-    this.slider.addEventListener("input", () => this.#move());
+    this.slider.addEventListener("input", () => this.#ask(this.value));
     card.querySelector("button").addEventListener("click", () => onUse(this.column.name, this.value));
     onWidth(this.box, () => this.swept && this.#plot());
   }
@@ -36,18 +36,19 @@ export class WhatIf {
   }
 
   get value() {
-    const [low, high] = this.column.range;
-    return Number((low + ((high - low) * Number(this.slider.value)) / 1000).toPrecision(6));
+    const { range: [low, high] } = this.column, value = low + ((high - low) * Number(this.slider.value)) / 1000;
+    return seemsWhole(this.column) ? Math.round(value) : Number(value.toPrecision(6));
   }
 
   show(row, prediction) {
     this.row = row;
-    this.prediction = prediction;
+    this.base = prediction;
     this.#sweep();
   }
 
   async #sweep() {
-    const { name, range } = this.column, now = this.row[name] ?? this.column.centre;
+    const { name, range, centre } = this.column;
+    const now = Math.min(Math.max(this.row[name] ?? centre, range[0]), range[1]);
     this.slider.value = Math.round((1000 * (now - range[0])) / (range[1] - range[0]));
     this.places = spaced(...range, N_PLACES);
     const rows = this.places.map((value) => ({ ...this.row, [name]: value }));
@@ -58,14 +59,15 @@ export class WhatIf {
       if (!isGivenUp(error)) this.onError(error);
       return;
     }
-    this.at = now;
+    [this.at, this.prediction] = [now, this.base];
     this.#plot();
-    this.#say();
+    if (now === this.row[name]) this.#say();
+    else this.#ask(now);  // not known, or beyond what training rows had
   }
 
-  async #move() {
-    this.at = this.value;
-    const body = { rows: [{ ...this.row, [this.column.name]: this.at }], ...sampleLevels(this.model), increments: false };
+  async #ask(at) {
+    this.at = at;
+    const body = { rows: [{ ...this.row, [this.column.name]: at }], ...sampleLevels(this.model), increments: false };
     try {
       this.prediction = (await this.answers.ask("predict", body)).predictions[0];
     } catch (error) {
@@ -141,4 +143,9 @@ export class WhatIf {
     this.slider.setAttribute("aria-valuetext", value);
     this.words.textContent = `With ${name} = ${value}, the answer is ${typeof point === "number" && !this.model.grades ? this.write(point) : point}.`;
   }
+}
+
+// Numbers of rooms are whole; a slider that steps by one does no harm where this is guessed wrongly.
+function seemsWhole({ range: [low, high], centre }) {
+  return [low, high, centre].every(Number.isInteger) && high - low >= 2 && high - low <= 1000;
 }
