@@ -4,8 +4,11 @@ import contextlib
 import csv
 import shutil
 
+import numpy as np
 import pytest
-from serving import make_flats, serve
+from serving import QUICK, make_flats, serve
+
+from diffor import DiffoRClassifier
 
 pytest.importorskip("fastapi")
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -271,3 +274,46 @@ def test_token_and_silence(browser, flat_model):
         page.get_by_role("button", name="Predict").click()
         until(page, lambda: shown(page, "#trouble"))
         assert page.locator("#trouble").inner_text() == "The server cannot be reached. Is it still running?"
+
+
+def test_an_image_is_dropped_and_many_are_answered(browser, face_model, faces, tmp_path):
+    face_model.save(tmp_path / "faces")
+    paths = faces[1][:10]
+    expected = face_model.predict(paths)
+    with serve(tmp_path / "faces") as running, opened(browser, running.address) as page:
+        page.wait_for_selector("#workspace:not([hidden])")
+        page.get_by_role("button", name="Predict").click()
+        assert shown(page, "#trouble") == "Choose an image first."
+        page.set_input_files("#picture", paths[0])
+        page.wait_for_selector("#chain .picture svg")
+        assert distance(page, expected[0]) <= 0.51
+        assert not page.locator("#whatif").is_visible()
+        page.get_by_role("tab", name="Many rows").click()
+        page.set_input_files("#batch-file", paths)
+        page.wait_for_selector("#many .result a")
+        with page.expect_download() as download:
+            page.locator("#many .result a").click()
+        with open(download.value.path(), newline="") as file:
+            rows = list(csv.DictReader(file))
+    assert [row["image"] for row in rows] == [path.rsplit("/", 1)[1] for path in paths]
+    assert [float(row["prediction"]) for row in rows] == pytest.approx(expected.tolist(), rel=1e-5)
+
+
+def test_grades_are_bars_and_their_names_are_the_scale(browser, tmp_path):
+    table, price = make_flats()
+    names = np.array(["low", "mid", "high"])[np.digitize(price, [150, 280])]
+    model = DiffoRClassifier("fast", grades=["low", "mid", "high"], width=32, **QUICK).fit(table, names)
+    model.save(tmp_path / "graded")
+    with serve(tmp_path / "graded") as running, opened(browser, running.address) as page:
+        page.wait_for_selector("#whatif .picture svg")
+        page.wait_for_selector("#chain .picture svg")
+        assert shown(page, "#answer .point") in ("low", "mid", "high")
+        assert page.locator("#answer .picture rect.track").count() == 3
+        ticks = page.locator("#increments .picture text.tick").all_text_contents()
+        assert ticks[-3:] == ["low", "mid", "high"]
+        page.get_by_role("tab", name="Many rows").click()
+        make_flats(n=5, seed=4)[0].to_csv(tmp_path / "new.csv", index=False)
+        page.set_input_files("#batch-file", tmp_path / "new.csv")
+        page.wait_for_selector("#many .result a")
+        header = page.locator("#many th.new").all_text_contents()
+    assert header == ["prediction", "p_low", "p_mid", "p_high", "low", "high"]
