@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder, TabularInputs, make_tabular_encoder
 from diffor.encoders.image_choice import reads_images
 from diffor.encoders.image_encoders import ImageTableEncoder
@@ -255,6 +256,19 @@ def train_members(
     for member in ensemble.models:
         member.method.prepare(counted.y, **counted.side)
     return ensemble, train(ensemble, data, score, config, fingerprint, tracking)
+
+
+def with_steps(ensemble: OrdinalEnsemble, n_steps: int) -> OrdinalEnsemble:
+    """The same members, all weights shared, whose chains have so many steps; a partner has no chain."""
+    members = [
+        OrdinalModel(member.encoder, member.method.with_steps(n_steps))
+        if isinstance(member.method, IncrementDiffusion)
+        else member
+        for member in ensemble.models
+    ]
+    other = OrdinalEnsemble(members).to(ensemble.dispersion.device).eval()
+    other.dispersion.copy_(ensemble.dispersion)
+    return other
 
 
 def own_part(config: TrainConfig, partner: str) -> TrainConfig:

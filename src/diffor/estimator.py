@@ -8,13 +8,38 @@ from typing import Any
 from torch import nn
 
 from diffor.checkpoint import CheckpointError, load_folder
+from diffor.distillation import Teacher
 from diffor.grade_estimator import GradeEstimator
 from diffor.ordinal_estimator import UnlistedArgument
 from diffor.tracking import Tracker
 from diffor.value_estimator import ValueEstimator
 
 
-class DiffoRRegressor(ValueEstimator):
+class TeacherOfValues(Teacher, ValueEstimator):
+    """An estimator of values that a student of quantiles can learn from."""
+
+    def _new_student(self, n_quantiles: int, **shared: Any) -> OrdinalRegressor:
+        settings = {"n_quantiles": n_quantiles}
+        return OrdinalRegressor(
+            "quantile-regression",
+            method_settings=settings,
+            bounds=self.bounds,
+            transform=self.scale_.transform,
+            **shared,
+        )
+
+
+class TeacherOfGrades(Teacher, GradeEstimator):
+    """An estimator of grades that a student of their probabilities can learn from."""
+
+    def _new_student(self, n_quantiles: int, **shared: Any) -> OrdinalClassifier:
+        settings = {"n_grades": len(self.classes_)}
+        return OrdinalClassifier(
+            "cross-entropy", method_settings=settings, grades=self.grades, decision=self.decision, **shared
+        )
+
+
+class DiffoRRegressor(TeacherOfValues):
     """Predict a value in a range, with its whole distribution.
 
     Parameters left at None come from the preset (``fast``, ``balanced``, ``accurate`` or ``paper``); after ``fit``,
@@ -102,7 +127,7 @@ class DiffoRRegressor(ValueEstimator):
         self._remember(locals())
 
 
-class DiffoRClassifier(GradeEstimator):
+class DiffoRClassifier(TeacherOfGrades):
     """Predict an ordered grade, with the probability of each.
 
     ``grades`` lists the grades from lowest to highest; without it the order is that of an ordered pandas category, or
@@ -174,7 +199,7 @@ class DiffoRClassifier(GradeEstimator):
         self._remember(locals())
 
 
-class OrdinalRegressor(ValueEstimator):
+class OrdinalRegressor(TeacherOfValues):
     """Predict a value with any method of the table: what ``diffor methods`` lists, on the same encoders.
 
     ``method_settings`` are arguments of the method's class, the others mean what they mean in
@@ -227,7 +252,7 @@ class OrdinalRegressor(ValueEstimator):
         self._remember(locals())
 
 
-class OrdinalClassifier(GradeEstimator):
+class OrdinalClassifier(TeacherOfGrades):
     """Predict an ordered grade with any method of the table: what ``diffor methods`` lists, on the same encoders.
 
     ``method_settings`` are arguments of the method's class, the others mean what they mean in

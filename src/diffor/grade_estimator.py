@@ -44,20 +44,30 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         codes_val = None if y_val is None else grade_codes(y_val, self.classes_, "y_val")
         return self._fit(X, codes, sample_weight, X_val, codes_val, side)
 
-    def predict(self, X: Any, decision: str | None = None, **side: Any) -> Array:
+    def predict(
+        self,
+        X: Any,
+        decision: str | None = None,
+        *,
+        n_samples: int | None = None,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> Array:
         """One grade per row, by the constructor's ``decision`` or the one given here. **Shape:** -> ``(n,)``."""
         check_is_fitted(self, "model_")
         decision = self.decision if decision is None else decision
         check_decision(decision, ALL_DECISIONS)
         if decision == "native":
-            codes = np.concatenate([part.statistic("native") for part in self._predictions(X, side=side)])
+            parts = self._predictions(X, n_samples, side, n_steps)
+            codes = np.concatenate([part.statistic("native") for part in parts])
             return np.asarray(self.classes_[np.rint(codes).astype(np.int64)])
-        return np.asarray(self.classes_[decide_grades(self.predict_proba(X, **side), decision, self.scale_.spread)])
+        probabilities = self.predict_proba(X, n_samples=n_samples, n_steps=n_steps, **side)
+        return np.asarray(self.classes_[decide_grades(probabilities, decision, self.scale_.spread)])
 
-    def predict_proba(self, X: Any, **side: Any) -> Array:
+    def predict_proba(self, X: Any, *, n_samples: int | None = None, n_steps: int | None = None, **side: Any) -> Array:
         """Probability of each grade, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""
         check_is_fitted(self, "model_")
-        predictions = self._predictions(X, side=side)
+        predictions = self._predictions(X, n_samples, side, n_steps)
         return np.concatenate([grade_shares(part.samples, len(self.classes_)) for part in predictions])
 
     def decide(self, prediction: Prediction, probabilities: Array, decision: str | None = None) -> NDArray[np.int64]:
@@ -70,9 +80,12 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
             return np.rint(prediction.statistic("native")).astype(np.int64)
         return decide_grades(probabilities, decision, self.scale_.spread)
 
-    def predict_cumproba(self, X: Any, **side: Any) -> Array:
+    def predict_cumproba(
+        self, X: Any, *, n_samples: int | None = None, n_steps: int | None = None, **side: Any
+    ) -> Array:
         """Probability of each grade or a lower one, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""
-        return np.asarray(np.minimum(self.predict_proba(X, **side).cumsum(axis=1), 1.0))
+        probabilities = self.predict_proba(X, n_samples=n_samples, n_steps=n_steps, **side)
+        return np.asarray(np.minimum(probabilities.cumsum(axis=1), 1.0))
 
     def conformalize(self: Self, X_cal: Any, y_cal: Any, **side: Any) -> Self:
         """Learn from rows kept out of training how large the sets of :meth:`predict_set` must be.
@@ -88,7 +101,15 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         self.conformal_ = Calibration.of(scores, (self.scale_.low, self.scale_.high))
         return self
 
-    def predict_set(self, X: Any, coverage: float = 0.9, **side: Any) -> NDArray[np.bool_]:
+    def predict_set(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        *,
+        n_samples: int | None = None,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> NDArray[np.bool_]:
         """Grades that hold the true one with probability ``coverage``, as a run of ``classes_`` without gaps.
 
         After :meth:`conformalize`, at least the share ``coverage`` of exchangeable rows is covered, on average over
@@ -100,7 +121,8 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         """
         if self.conformal_ is None:
             self._check_distribution("sets of grades", "call conformalize with rows kept out of training first")
-            return probable_sets(self.predict_proba(X, **side), coverage)
+            return probable_sets(self.predict_proba(X, n_samples=n_samples, n_steps=n_steps, **side), coverage)
+        self._check_as_calibrated(n_samples, n_steps)
         threshold = self.conformal_.threshold(coverage)
         return open_sets(self.predict_proba(X, **side), threshold)
 

@@ -29,7 +29,7 @@ from diffor.encoders import Guide, TabularInputs
 from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
 from diffor.encoders.image_choice import reads_images
 from diffor.encoders.image_inputs import ImageInputs
-from diffor.ensemble import CHEAP_SAMPLES, MakeImages, ValidationScore, fit_ensemble, make_ensemble
+from diffor.ensemble import CHEAP_SAMPLES, MakeImages, ValidationScore, fit_ensemble, make_ensemble, with_steps
 from diffor.hub import HubMethods
 from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
@@ -316,31 +316,68 @@ class OrdinalEstimator(HubMethods, BaseEstimator):
             yield first, block
 
     def _predictions(
-        self, X: Any, n_samples: int | None = None, side: dict[str, Any] | None = None
+        self,
+        X: Any,
+        n_samples: int | None = None,
+        side: dict[str, Any] | None = None,
+        n_steps: int | None = None,
     ) -> Iterator[Prediction]:
         """Predictions of the rows of X in the user's units, a block at a time."""
-        return (part.map(self.scale_.from_samples) for part in self._unit_predictions(X, n_samples, side))
+        return (part.map(self.scale_.from_samples) for part in self._unit_predictions(X, n_samples, side, n_steps))
 
     def _unit_predictions(
-        self, X: Any, n_samples: int | None = None, side: dict[str, Any] | None = None
+        self,
+        X: Any,
+        n_samples: int | None = None,
+        side: dict[str, Any] | None = None,
+        n_steps: int | None = None,
     ) -> Iterator[Prediction]:
         """Predictions of the rows of X in [0, 1], a block at a time."""
         check_is_fitted(self, "model_")
         count = self.settings_.n_samples if n_samples is None else n_samples
         if count < 1:
             raise ValueError(f"the number of samples must be at least 1, however: {count}")
+        model = self._with_steps(n_steps)
         for rows in self.row_blocks(X, side):
             with limit_threads(self.n_jobs):
-                prediction = predict_in_chunks(self.model_, rows, count)
+                prediction = predict_in_chunks(model, rows, count)
             yield prediction
 
-    def predict_distribution(self, X: Any, n_samples: int | None = None, **side: Any) -> Prediction:
-        """The whole predictive distribution of each row, as a :class:`~diffor.prediction.Prediction`."""
-        return Prediction.concatenate(list(self._predictions(X, n_samples, side)))
+    def _with_steps(self, n_steps: int | None) -> OrdinalEnsemble:
+        """The model as it is, or with chains of another length, all weights shared."""
+        if n_steps is None:
+            return self.model_
+        if self.settings_.method != "diffor":
+            raise ValueError(
+                f"n_steps is for DiffoR's chain, however: method={self.settings_.method!r} has none; leave n_steps out"
+            )
+        if n_steps < 1:
+            raise ValueError(f"n_steps must be at least 1, however: n_steps={n_steps}")
+        return with_steps(self.model_, n_steps)
 
-    def sample(self, X: Any, n: int = 100, **side: Any) -> Array:
+    def _check_as_calibrated(self, n_samples: int | None, n_steps: int | None) -> None:
+        """Refuse another effort than that which the guarantee of a calibrated model was made for."""
+        for name, asked in (("n_samples", n_samples), ("n_steps", n_steps)):
+            if asked not in (None, getattr(self.settings_, name)):
+                raise ValueError(
+                    f"a calibrated model's guarantee needs the {name} that it was calibrated with, however: "
+                    f"{name}={asked}; leave {name} out, or fit and conformalize a model with it"
+                )
+
+    def predict_distribution(
+        self, X: Any, n_samples: int | None = None, *, n_steps: int | None = None, **side: Any
+    ) -> Prediction:
+        """The whole predictive distribution of each row, as a :class:`~diffor.prediction.Prediction`.
+
+        Here and in all that predicts, ``n_samples`` is the number of samples of each row and ``n_steps`` that of the
+        denoiser calls of DiffoR's chain, both as fitted if None. Less of either is quicker and less exact
+        (docs/latency.md has figures).
+        """
+        return Prediction.concatenate(list(self._predictions(X, n_samples, side, n_steps)))
+
+    def sample(self, X: Any, n: int = 100, *, n_steps: int | None = None, **side: Any) -> Array:
         """Draws from each row's distribution. **Shape:** -> ``(rows, n)``."""
-        return self.predict_distribution(X, n, **side).samples
+        return self.predict_distribution(X, n, n_steps=n_steps, **side).samples
 
     @property
     def has_distribution(self) -> bool:

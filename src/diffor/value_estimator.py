@@ -57,18 +57,34 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         counts_from_zero = method.family in ZERO_BASED and len(target) and 0 <= target.min() < target.max() < np.inf
         return (0.0, float(target.max())) if self.bounds is None and counts_from_zero else self.bounds
 
-    def predict(self, X: Any, statistic: str | float | None = None, **side: Any) -> Array:
+    def predict(
+        self,
+        X: Any,
+        statistic: str | float | None = None,
+        *,
+        n_samples: int | None = None,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> Array:
         """One value per row: ``median``, ``mean``, ``mode``, ``native`` or a quantile level. **Shape:** -> ``(rows,)``.
 
         ``native`` is the value that the method's authors decide on.
         """
         wanted = self.default_statistic if statistic is None else statistic
-        return np.concatenate([part.statistic(wanted) for part in self._predictions(X, side=side)])
+        return np.concatenate([part.statistic(wanted) for part in self._predictions(X, n_samples, side, n_steps)])
 
-    def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95), **side: Any) -> Array:
+    def predict_quantiles(
+        self,
+        X: Any,
+        q: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95),
+        *,
+        n_samples: int | None = None,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> Array:
         """Quantiles at the levels ``q``; they never cross. **Shape:** -> ``(rows, len(q))``."""
         self._check_distribution("quantiles", "use predict, or a method with a distribution")
-        return np.concatenate([part.quantile(q) for part in self._predictions(X, side=side)])
+        return np.concatenate([part.quantile(q) for part in self._predictions(X, n_samples, side, n_steps)])
 
     def conformalize(self: Self, X_cal: Any, y_cal: Any, **side: Any) -> Self:
         """Learn from rows kept out of training how wide the intervals of :meth:`predict_interval` must be.
@@ -91,7 +107,15 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         self.conformal_ = Calibration.of(np.concatenate(scores), (min(low, float(y.min())), max(high, float(y.max()))))
         return self
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, **side: Any) -> Array:
+    def predict_interval(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        *,
+        n_samples: int | None = None,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> Array:
         """Interval that holds the target with probability ``coverage``, inside the bounds.
 
         After :meth:`conformalize`, at least the share ``coverage`` of exchangeable rows is covered, on average over
@@ -102,12 +126,20 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         """
         if self.conformal_ is None:
             self._check_distribution("intervals", "call conformalize with rows kept out of training first")
-            return np.concatenate([part.interval(coverage) for part in self._predictions(X, side=side)])
+            parts = self._predictions(X, n_samples, side, n_steps)
+            return np.concatenate([part.interval(coverage) for part in parts])
+        self._check_as_calibrated(n_samples, n_steps)
         threshold = self.conformal_.threshold(coverage)
         return np.concatenate([self._guaranteed(part, threshold) for part in self._unit_predictions(X, side=side)])
 
     def predict_opened(
-        self, X: Any, threshold: float | None, n_samples: int | None = None, **side: Any
+        self,
+        X: Any,
+        threshold: float | None,
+        n_samples: int | None = None,
+        *,
+        n_steps: int | None = None,
+        **side: Any,
     ) -> tuple[Prediction, Array | None]:
         """Distributions, and from the same samples the intervals that a calibration's threshold opens.
 
@@ -116,8 +148,10 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
 
         **Shape:** -> n predictions, ``(n, 2)``.
         """
+        if threshold is not None:
+            self._check_as_calibrated(n_samples, n_steps)
         # Samples are drawn once, in [0, 1], where guaranteed intervals are opened.
-        unit = Prediction.concatenate(list(self._unit_predictions(X, n_samples, side)))
+        unit = Prediction.concatenate(list(self._unit_predictions(X, n_samples, side, n_steps)))
         opened = None if threshold is None else self._guaranteed(unit, threshold)
         return unit.map(self.scale_.from_samples), opened
 
@@ -127,7 +161,15 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
             return np.tile(self.conformal_.widest, (len(unit), 1))
         return self.scale_.from_unit(open_intervals(unit, threshold))
 
-    def predict_proba(self, X: Any, cuts: ArrayLike | None = None, **side: Any) -> Array:
+    def predict_proba(
+        self,
+        X: Any,
+        cuts: ArrayLike | None = None,
+        *,
+        n_samples: int | None = None,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> Array:
         """Probability of each range between the rising ``cuts``, which may be chosen after training.
 
         Without cuts, the ranges are the intervals of the increments.
@@ -138,7 +180,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         if cuts is None:
             count = max(self.settings_.n_increments, 2)  # one increment has no inner edge: halve the range
             cuts = self.scale_.from_unit(np.arange(1, count) / count)
-        return np.concatenate([part.probabilities(cuts) for part in self._predictions(X, side=side)])
+        parts = self._predictions(X, n_samples, side, n_steps)
+        return np.concatenate([part.probabilities(cuts) for part in parts])
 
 
 def as_values(y: Any, name: str) -> NDArray[np.float64]:

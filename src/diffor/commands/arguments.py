@@ -23,6 +23,14 @@ def add_command(
     return command
 
 
+def add_effort(command: argparse.ArgumentParser) -> None:
+    """Add the options that say how much work an answer is worth."""
+    command.add_argument("--samples", type=as_count, metavar="N", help="samples per row (default: the model's)")
+    command.add_argument(
+        "--steps", type=as_count, metavar="N", help="denoiser calls of DiffoR's chain: fewer are quicker, less exact"
+    )
+
+
 def list_examples(*lines: str) -> str:
     """The examples at the end of a help text."""
     return "\n".join(["examples:", *(f"  {line}" for line in lines)])

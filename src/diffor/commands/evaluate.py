@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor import files
-from diffor.commands.arguments import add_command, as_share
+from diffor.commands.arguments import add_command, add_effort, as_share
 from diffor.commands.model_folder import (
     answered_chunks,
     columns_by_kind,
@@ -43,6 +43,7 @@ def add(commands: Any) -> None:
         "diffor evaluate model test.csv",
         "diffor evaluate model test.parquet --target price --coverage 0.8 --json",
         "diffor evaluate model test.csv --report page.html",
+        "diffor evaluate model test.csv --samples 16 --steps 4",
     )
     command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
     command.add_argument("data", metavar="DATA", help="rows with their targets")
@@ -52,6 +53,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--coverage", type=as_share, default=0.9, metavar="C", help="of the intervals (default: %(default)s)"
     )
+    add_effort(command)
     command.add_argument("--report", metavar="PAGE.html", help="page about the answers to write, with figures")
     command.add_argument("--force", action="store_true", help="replace the page if it exists")
 
@@ -67,7 +69,8 @@ def run(arguments: argparse.Namespace) -> None:
     truth = true_targets(model, target, data)
     columns = columns_by_kind(model, names, data)
     sides = side_columns(model, folder, arguments.duration, names, data)
-    answered = _measure(model, truth, data, columns, sides, arguments.coverage, keep=page is not None)
+    effort = {"n_samples": arguments.samples, "n_steps": arguments.steps}
+    answered = _measure(model, truth, data, columns, sides, arguments.coverage, effort, keep=page is not None)
     if page is not None:
         _write_page(page, answered, model, folder, data, target, arguments.coverage)
     if arguments.json:
@@ -118,6 +121,7 @@ def _measure(
     columns: tuple[list[str], list[str]],
     sides: dict[str, str],
     level: float,
+    effort: dict[str, int | None],
     keep: bool,
 ) -> _Answered:
     """Answer all rows of the file and measure the answers; what a page needs of its rows is kept where asked for."""
@@ -126,11 +130,11 @@ def _measure(
     shown = picked_rows(len(truth)) if keep else None
     if is_classifier(model):
         answered = _Answered(model.decision, None, {})
-        with answered_chunks(data, columns, _grades(model), sides=sides) as answers:
+        with answered_chunks(data, columns, _grades(model, effort), sides=sides) as answers:
             _score_grades(answered, len(model.classes_), truth, _keeping(answers, answered, columns, shown))
         return answered
     answered = _Answered(model.default_statistic, None, {})
-    with answered_chunks(data, columns, _amounts(model, level), sides=sides) as answers:
+    with answered_chunks(data, columns, _amounts(model, level, effort), sides=sides) as answers:
         _score_amounts(answered, truth, _keeping(answers, answered, columns, shown), level)
     if model.conformal_ is None and not model.has_distribution:  # a point covers nothing, and does not claim to
         scores = answered.scores
@@ -197,23 +201,23 @@ def _ends(amounts: Any) -> NDArray[Any]:
     return np.stack([amounts.low, amounts.high], axis=1)
 
 
-def _amounts(model: Any, level: float) -> Callable[..., tuple[Prediction, NDArray[Any]]]:
+def _amounts(model: Any, level: float, effort: dict[str, int | None]) -> Callable[..., tuple[Prediction, NDArray[Any]]]:
     """A function that answers rows with their distributions and their intervals, guaranteed where calibrated."""
     threshold = None if model.conformal_ is None else model.conformal_.threshold(level)
 
     def answer(table: Any, **side: Any) -> tuple[Prediction, NDArray[Any]]:
-        prediction, opened = model.predict_opened(table, threshold, **side)
+        prediction, opened = model.predict_opened(table, threshold, **effort, **side)
         return prediction, prediction.interval(level) if opened is None else opened
 
     return answer
 
 
-def _grades(model: Any) -> Callable[..., tuple[Prediction, NDArray[Any], NDArray[Any]]]:
+def _grades(model: Any, effort: dict[str, int | None]) -> Callable[..., tuple[Prediction, NDArray[Any], NDArray[Any]]]:
     """A function that answers rows with distributions, probabilities of grades and places of those it decides on."""
     from diffor.grades import grade_shares
 
     def answer(table: Any, **side: Any) -> tuple[Prediction, NDArray[Any], NDArray[Any]]:
-        prediction = model.predict_distribution(table, **side)
+        prediction = model.predict_distribution(table, **effort, **side)
         probabilities = grade_shares(prediction.samples, len(model.classes_))
         return prediction, probabilities, model.decide(prediction, probabilities)
 

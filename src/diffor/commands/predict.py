@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor import files
-from diffor.commands.arguments import add_command, as_count, as_levels, as_share, as_statistic
+from diffor.commands.arguments import add_command, add_effort, as_levels, as_share, as_statistic
 from diffor.commands.model_folder import (
     answered_chunks,
     columns_by_kind,
@@ -57,7 +57,7 @@ def add_answer_options(command: argparse.ArgumentParser) -> None:
         metavar="C",
         help="add low and high, between which the target lies with probability C; guaranteed after fit --calibration",
     )
-    command.add_argument("--samples", type=as_count, metavar="N", help="samples per row (default: the model's)")
+    add_effort(command)
     command.add_argument(
         "--statistic",
         type=as_statistic,
@@ -141,11 +141,16 @@ def _threshold(model: Any, arguments: argparse.Namespace) -> float | None:
     """How far a calibrated model's intervals or sets must be opened; None where no guarantee is asked for or given."""
     if model.conformal_ is None or arguments.coverage is None:
         return None
-    count = model.settings_.n_samples
+    count, steps = model.settings_.n_samples, model.settings_.n_steps
     if arguments.samples not in (None, count):
         raise UsageError(
             f"--coverage of a calibrated MODEL needs the {count} samples per row that it was calibrated with, however: "
             f"--samples {arguments.samples}; leave --samples or --coverage out"
+        )
+    if arguments.steps not in (None, steps):
+        raise UsageError(
+            "--coverage of a calibrated MODEL needs the steps of the chain that it was calibrated with, however: "
+            f"--steps {arguments.steps}; leave --steps or --coverage out"
         )
     return float(model.conformal_.threshold(arguments.coverage))
 
@@ -173,7 +178,7 @@ def _answers(
     if is_classifier(model):
         yield from _grade_answers(model, table, side, arguments, threshold)
         return
-    prediction, opened = model.predict_opened(table, threshold, arguments.samples, **side)
+    prediction, opened = model.predict_opened(table, threshold, arguments.samples, n_steps=arguments.steps, **side)
     yield prediction.statistic(model.default_statistic if arguments.statistic is None else arguments.statistic)
     if arguments.quantiles:
         yield from prediction.quantile(arguments.quantiles).T
@@ -193,7 +198,7 @@ def _grade_answers(
     from diffor.conformal import open_sets, probable_sets
     from diffor.grades import grade_shares
 
-    prediction = model.predict_distribution(table, arguments.samples, **side)
+    prediction = model.predict_distribution(table, arguments.samples, n_steps=arguments.steps, **side)
     probabilities = grade_shares(prediction.samples, len(model.classes_))
     yield model.classes_[model.decide(prediction, probabilities, arguments.statistic)]
     yield from probabilities.T

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
+from copy import copy
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
@@ -233,6 +234,22 @@ class IncrementDiffusion(Method):
             return step_noise(keys, n_samples, self.n_increments, t).to(features)
 
         return self.process.reverse(denoise, start, times or self.chain_times, self.eta, draw)
+
+    def with_steps(self, n_steps: int) -> IncrementDiffusion:
+        """The same method, all weights shared, with chains of so many denoiser calls: fewer are quicker and coarser.
+
+        >>> IncrementDiffusion(n_features=4, n_increments=8, width=16).with_steps(3).drawing_times
+        (1000, 500, 1)
+        """
+        if self.decoding == "fusion":
+            raise ValueError(
+                "decoding='fusion' has weights for the steps that it was fitted with, however: "
+                f"n_steps={n_steps}; leave n_steps out, or fit with it"
+            )
+        other = copy(self)
+        other.drawing_times = steps_of_chain(n_steps, self.aligned_times, self.process.n_times, self.decoding)
+        other.chain_times = self.chain_times if self.decoding == "chain" else other.drawing_times
+        return other
 
     def read(self, features: Tensor, keys: Tensor, n_samples: int) -> Reading:
         """Run the chain once, keeping its estimates and decoding each head at its aligned time."""

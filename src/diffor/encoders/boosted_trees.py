@@ -15,7 +15,7 @@ MAX_DEPTH = 10
 LEARNING_RATE = 0.1
 N_WORSE_ROUNDS = 15
 """Rounds without a better answer to the check rows after which boosting ends."""
-PIECE = 1 << 19
+PIECE = 1 << 15
 """Pairs of row and tree that are followed at a time: what they need stays in the processor's cache."""
 
 
@@ -38,14 +38,19 @@ class Trees(NamedTuple):
     def predict(self, columns: Tensor) -> Tensor:
         """Answer rows. **Shape:** ``(n, p)`` -> ``(n,)``."""
         size = max(1, PIECE // max(len(self.roots), 1))
-        return torch.cat([self._follow(columns[first : first + size]) for first in range(0, len(columns), size)])
+        tables = self.feature.int(), self.child.int()  # half as much to fetch as of whole numbers of 64 bits
+        pieces = [self._follow(columns[first : first + size], *tables) for first in range(0, len(columns), size)]
+        return torch.cat(pieces) if pieces else columns.new_zeros(0)
 
-    def _follow(self, columns: Tensor) -> Tensor:
-        node = self.roots.expand(len(columns), -1)
+    def _follow(self, columns: Tensor, feature: Tensor, child: Tensor) -> Tensor:
+        n_rows, n_columns = columns.shape
+        numbers = columns.flatten()
+        first = (torch.arange(n_rows, dtype=torch.int32) * n_columns).repeat_interleave(len(self.roots))
+        node = self.roots.int().repeat(n_rows)
         for _ in range(MAX_DEPTH):
-            above = columns.gather(1, self.feature[node]) > self.limit[node]
-            node = self.child[node] + above
-        return self.start + self.value[node].sum(dim=1)
+            seen = numbers.index_select(0, feature.index_select(0, node) + first)
+            node = child.index_select(0, node) + (seen > self.limit.index_select(0, node))
+        return self.start + self.value.index_select(0, node).view(n_rows, -1).sum(dim=1)
 
 
 def boost_trees(

@@ -32,7 +32,8 @@ class FittedMethod:
 
     def predict_beside(self, x: pd.DataFrame, side: Mapping[str, Values]) -> Prediction:
         """Distribution of each row's target, given the rows' side columns."""
-        return self.estimator.predict_distribution(x, self.n_samples, **chosen(side, self.uses))
+        beside: dict[str, Any] = chosen(side, self.uses)
+        return self.estimator.predict_distribution(x, self.n_samples, **beside)
 
     @property
     def facts(self) -> dict[str, Any]:
