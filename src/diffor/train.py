@@ -34,6 +34,9 @@ PREDICT_ROWS = 4096
 """Samples (rows times draws) that one denoiser call handles: enough for full speed, while its intermediate results stay
 below the size where every allocation asks the system for fresh pages, which halves the speed."""
 
+CHEAP_SHARE = 4
+"""Samples that a row counts as where none costs a run of a network."""
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -417,6 +420,8 @@ def in_chunks(rows: Rows, n_samples: int) -> Iterator[Rows]:
 def predict_in_chunks(model: OrdinalEnsemble, rows: Rows, n_samples: int) -> Prediction:
     """Predict any number of rows in pieces of bounded size."""
     share = math.ceil(n_samples / len(model.members))
+    if not any(member.method.draws_are_costly for member in model.models):
+        share = min(share, CHEAP_SHARE)
     return Prediction.concatenate(
         [model.predict(piece.inputs, piece.keys, n_samples, **piece.side) for piece in in_chunks(rows, share)]
     )

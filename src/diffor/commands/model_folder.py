@@ -37,13 +37,14 @@ def check_model_output(out: Path, force: bool, checkpoint: str | None) -> None:
         raise UsageError(f"--checkpoint must lie outside the model folder {out}, however: {place}; choose another")
 
 
-def save_model(model: Any, out: Path, notes: dict[str, Any], force: bool) -> None:
-    """Write a fitted model and, beside it, what is to be remembered of its columns."""
+def save_model(model: Any, out: Path, notes: dict[str, Any] | None, force: bool) -> None:
+    """Write a fitted model and, beside it, what is to be remembered of its columns, if anything is."""
     from diffor.checkpoint import write_atomically
 
     try:
         model.save(out, overwrite=force)
-        write_atomically(out / NOTES, json.dumps(notes, indent=1).encode())
+        if notes is not None:
+            write_atomically(out / NOTES, json.dumps(notes, indent=1).encode())
     except OSError as error:
         raise UsageError(f"{out} cannot be written, however: {error.strerror or error}; choose another") from error
 
