@@ -31,6 +31,12 @@ def method_costs(monkeypatch):
     return importlib.import_module("method_costs")
 
 
+@pytest.fixture
+def student(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("student")
+
+
 def test_sampling_operations_by_layer_sizes_are_those_that_run(sampling):
     x, y = sampling.robot_arm(300, seed=0)
     model = DiffoRRegressor("balanced", n_members=2, guide=False, max_steps=2, random_state=0, verbose=0).fit(x, y)
@@ -111,3 +117,28 @@ def test_method_costs_are_compared_within_a_turn(method_costs):
     assert made["parameters"] == 9
     table = method_costs.as_markdown([made])
     assert "| dex | DEX | 9 | 4000.00 | 2.00 | 10000.0 | 2.50 |" in table
+
+
+def test_student_measures_what_is_not_measured_yet(student, tmp_path, capsys):
+    out, models = tmp_path / "student.json", tmp_path / "models"
+    words = ["--quick", "--datasets", "diabetes", "--dial", "diabetes", "--out", str(out), "--models", str(models)]
+    student.main(words)
+    written = json.loads(out.read_text())
+    (record,), (dial,) = written["students"], written["dial"]
+    assert record["lost"] == pytest.approx(record["student"]["crps"] / record["teacher"]["crps"] - 1)
+    assert record["times_faster"] > 1
+    assert record["n_known"] == 200
+    assert [(cell["n_steps"], cell["n_samples"]) for cell in dial["cells"]] == [(1, 8), (1, 16), (2, 8), (2, 16)]
+    assert (models / "diabetes" / "config.json").is_file()
+    assert "diabetes: CRPS" in capsys.readouterr().out
+    student.main(words)
+    assert capsys.readouterr().out == ""
+    assert json.loads(out.read_text())["students"] == [record]
+
+
+def test_student_summary_counts_what_is_met(student):
+    records = [{"lost": lost, "times_faster": faster} for lost, faster in ((0.01, 25.0), (0.05, 30.0), (-0.02, 10.0))]
+    found = student.summary(records)
+    assert (found["lost_at_most_3_percent"], found["times_faster_at_least_20"]) == (2, 2)
+    assert (found["lost_worst"], found["times_faster_least"]) == (0.05, 10.0)
+    assert found["lost_median"] == 0.01
