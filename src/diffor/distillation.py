@@ -143,7 +143,7 @@ class Teacher(OrdinalEstimator):
         intervals carry no guarantee before it is conformalized itself.
 
         ``n_samples`` are drawn by each member of the teacher for each of at most ``max_rows`` rows; a tenth of the rows
-        are set apart to tell which of ``max_steps`` steps comes closest to the teacher.
+        are set apart to tell which of ``max_steps`` steps comes closest to the teacher; ``history_`` has the distances.
 
         **Shape:** X ``(n, p)``.
 
