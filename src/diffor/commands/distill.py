@@ -58,8 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _notes(folder: Path) -> dict[str, Any] | None:
-    """What the teacher's folder remembers of its columns, which are the student's too; None where it was not fitted
-    by a command."""
+    """What the teacher's folder remembers of its columns, the student's too; None where no command fitted it."""
     try:
         return dict(json.loads((folder / NOTES).read_text()))
     except FileNotFoundError:
