@@ -25,6 +25,7 @@ from tqdm import tqdm
 from diffor.baselines.bins import BinMethod
 from diffor.baselines.quantiles import QuantileMethod, even_levels
 from diffor.encoders import Guide
+from diffor.encoders.guide import Fold
 from diffor.ensemble import BESIDE, CHEAP_SAMPLES, COARSE, MAX_VALID_ROWS, make_ensemble
 from diffor.grades import grade_shares
 from diffor.method import Method, OrdinalEnsemble, weighted_mean
@@ -39,6 +40,9 @@ MIN_ROWS = 20
 VALID_SHARE = 0.1
 """Share of the rows that the student is compared with the teacher on, to keep its best weights."""
 BATCH_SIZE, EVALUATE_EVERY = 256, 100
+MAX_TREES = 250
+"""Trees of the guide that a student reads, unless a single fold has more: of more, most of its time would go into
+trees."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ def adopt(teacher: OrdinalEstimator, student: OrdinalEstimator, lessons: Lessons
     for name in ("n_features_in_", "feature_names_in_", "classes_"):
         if hasattr(teacher, name):
             setattr(student, name, getattr(teacher, name))
-    student.guide_ = None if teacher.guide_ is None else quickest_fold(teacher.guide_)
+    student.guide_ = None if teacher.guide_ is None else quicker_guide(teacher.guide_)
     student.conformal_ = None
     student.encoders_ = [kind.replace(COARSE, "").replace(BESIDE, "") for kind in teacher.encoders_]
     params = student.get_params(deep=False)
@@ -245,9 +249,16 @@ def adopt(teacher: OrdinalEstimator, student: OrdinalEstimator, lessons: Lessons
     )
 
 
-def quickest_fold(guide: Guide) -> Guide:
-    """The guide's fold with the fewest trees: most of the time of an answer in one pass would go into the others."""
-    return Guide([min(guide.folds, key=lambda fold: len(fold.place.roots) + len(fold.spread.roots))])
+def quicker_guide(guide: Guide) -> Guide:
+    """The guide's folds with the fewest trees, as many as have no more than ``MAX_TREES`` together, at least one."""
+    folds = sorted(guide.folds, key=count_trees)
+    sums = np.cumsum([count_trees(fold) for fold in folds])
+    return Guide(folds[: max(int((sums <= MAX_TREES).sum()), 1)])
+
+
+def count_trees(fold: Fold) -> int:
+    """How many trees a fold of a guide has."""
+    return len(fold.place.roots) + len(fold.spread.roots)
 
 
 def start_from(teacher: OrdinalEstimator, student: OrdinalEstimator, lesson: type[Lesson]) -> OrdinalEnsemble:
