@@ -140,11 +140,16 @@ def open_intervals(prediction: Prediction, threshold: float) -> Floats:
     ordered, median = _as_floats(prediction)
     if math.isinf(threshold):
         return np.tile([0.0, 1.0], (len(ordered), 1))
-    depth = min(-threshold, (ordered.shape[1] - 1) / 2)
-    depth = depth - _ROUNDING if depth < 0 else max(depth - _ROUNDING, math.floor(depth))  # samples are exact
+    depth = depth_for(threshold, ordered.shape[1])
     lower = _value_at(depth, ordered, median)
     upper = np.maximum(-_value_at(depth, -ordered[:, ::-1], -median), lower)
     return np.asarray(np.clip(np.stack([lower, upper], axis=1), 0.0, 1.0))
+
+
+def depth_for(threshold: float, n_samples: int) -> float:
+    """How many of so many samples an interval of this threshold leaves out on either side; negative beyond them all."""
+    depth = min(-threshold, (n_samples - 1) / 2)
+    return depth - _ROUNDING if depth < 0 else max(depth - _ROUNDING, math.floor(depth))  # samples are exact
 
 
 def _as_floats(prediction: Prediction) -> tuple[Floats, Floats]:

@@ -77,14 +77,14 @@ class TargetScale:
         if self.high == self.low:
             return np.zeros_like(y)
         if self.transform == "log":
-            return np.asarray(np.log1p((y - self.low) / self.log_scale) / self._log_range())
+            return np.asarray(np.log1p((y - self.low) / self.log_scale) / self.log_range())
         return np.asarray(np.interp(y, self.values, self.units))
 
     def from_unit(self, unit: Any) -> Array:
         """Map [0, 1] back to the user's targets, never outside the bounds. **Shape:** any."""
         unit = np.clip(np.asarray(unit, dtype=np.float64), 0.0, 1.0)
         if self.transform == "log" and self.high > self.low:
-            y = np.where(unit == 1, self.high, self.low + self.log_scale * np.expm1(unit * self._log_range()))
+            y = np.where(unit == 1, self.high, self.low + self.log_scale * np.expm1(unit * self.log_range()))
         else:
             y = np.interp(unit, self.units, self.values)
         return np.asarray(np.clip(y, self.low, self.high))
@@ -94,7 +94,8 @@ class TargetScale:
         y = self.from_unit(unit)
         return y if self.atoms is None else self.atoms.settle(np.asarray(unit, dtype=np.float64), y)
 
-    def _log_range(self) -> float:
+    def log_range(self) -> float:
+        """The whole range as the log map sees it, before it is stretched to [0, 1]."""
         return float(np.log1p((self.high - self.low) / self.log_scale))
 
     def to_json(self) -> dict[str, Any]:

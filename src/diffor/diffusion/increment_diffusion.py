@@ -312,9 +312,13 @@ def draw_passed(passing: Tensor, keys: Tensor, n_samples: int) -> Tensor:
     >>> draw_passed(torch.tensor([[0.5, 0.0]]), torch.tensor([3]), n_samples=4).sort().values.tolist()
     [[0.0, 0.0, 0.5, 0.5]]
     """
-    shift = key_uniforms(keys, torch.tensor([1 << 33]))  # (n, 1)
-    levels = (sample_order(keys, n_samples) + shift) / n_samples  # (n, m), each row in its own order
+    levels = (sample_order(keys, n_samples) + uniform_shift(keys)) / n_samples  # (n, m), each row in its own order
     return (levels[:, :, None] < passing[:, None, :]).sum(dim=2) / passing.shape[1]
+
+
+def uniform_shift(keys: Tensor) -> Tensor:
+    """By how much of a step each row's levels are moved. **Shape:** ``(n,)`` -> ``(n, 1)`` in (0, 1)."""
+    return key_uniforms(keys, torch.tensor([1 << 33]))
 
 
 def keep_middles(values: Tensor, keys: Tensor, size: int) -> Tensor:

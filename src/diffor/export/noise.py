@@ -1,0 +1,70 @@
+"""What the exported program is given: raw columns of any table, and the noise that belongs to its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from diffor.diffusion.increment_diffusion import uniform_shift
+from diffor.encoders.tabular_inputs import as_categories, as_numbers
+from diffor.export.answer import NOISE, Estimator, Member, members_of
+from diffor.export.columns import CATEGORIES, NUMBERS, RawColumns
+from diffor.row_noise import start_noise, step_noise
+from diffor.table import as_table, match_columns
+
+Array = NDArray[Any]
+
+
+def program_inputs(
+    model: Estimator, X: Any, n_samples: int | None = None, n_steps: int | None = None
+) -> dict[str, Array]:
+    """Inputs with which the program of ``model`` answers as ``predict`` does: raw columns, and the noise of each row.
+
+    Any other standard normal noise of that shape is as good.
+
+    **Shape:** -> numbers ``(n, p)``, categories ``(n, c)``, noise ``(n, d)``; the last two where the program has them.
+    """
+    count = model.settings_.n_samples if n_samples is None else n_samples
+    inputs = raw_columns(model, X)
+    noise = starting_noise(model, X, count, n_steps)
+    return inputs if noise.shape[1] == 0 else inputs | {NOISE: noise}
+
+
+def raw_columns(model: Estimator, X: Any) -> dict[str, Array]:
+    """The columns of a table as the program reads them: numbers and days as float64, all else as texts."""
+    columns = RawColumns.of(model.inputs_)
+    table = match_columns(as_table(X), [column.name for column in model.inputs_.columns])
+    places = {id(column): place for place, column in enumerate(model.inputs_.columns)}
+    numbers = [as_numbers(table.iloc[:, places[id(column)]], column.name) for column in columns.numbers]
+    inputs = {NUMBERS: np.stack(numbers, axis=1) if numbers else np.zeros((len(table), 0))}
+    if columns.categories:
+        texts = np.stack([as_categories(table.iloc[:, places[id(column)]]) for column in columns.categories], axis=1)
+        inputs[CATEGORIES] = np.where(texts == None, columns.missing, texts).astype(object)  # noqa: E711
+    return inputs
+
+
+def starting_noise(model: Estimator, X: Any, n_samples: int, n_steps: int | None = None) -> NDArray[np.float32]:
+    """The noise that ``predict`` uses for the rows of X, as one row of numbers for each. **Shape:** -> ``(n, d)``."""
+    members = members_of(model, n_samples, n_steps)
+    blocks = []
+    for rows in model.row_blocks(X):
+        keys = rows.keys.cpu()
+        parts = [torch.zeros(len(keys), 0), *(_noise_of(member, keys + member.place) for member in members)]
+        blocks.append(torch.cat(parts, dim=1).numpy())
+    return np.concatenate(blocks)
+
+
+def _noise_of(member: Member, keys: Tensor) -> Tensor:
+    """Noise of one member for rows with these keys. **Shape:** ``(n,)`` -> ``(n, width)``."""
+    shape = member.noise
+    if shape is None:
+        return torch.zeros(len(keys), 0)
+    parts = [start_noise(keys, shape.n_chains, shape.n_increments)]
+    parts += [step_noise(keys, shape.n_chains, shape.n_increments, t) for t in shape.fresh_times]
+    if shape.has_shift:
+        parts.append(torch.special.ndtri(uniform_shift(keys)))
+    return torch.cat([part.flatten(1) for part in parts], dim=1)

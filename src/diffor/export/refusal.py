@@ -1,0 +1,7 @@
+"""What is said where a model or a setting cannot become part of an exported program."""
+
+from __future__ import annotations
+
+
+class ExportError(ValueError):
+    """Something cannot be exported; the message names it and the cure."""
