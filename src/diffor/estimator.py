@@ -47,9 +47,10 @@ class DiffoRRegressor(TeacherOfValues):
     ``transform`` spreads it over [0, 1]: ``uniform``, ``quantile``, ``log``, or ``auto`` (``log`` for heavy right
     tails). ``guide`` lets boosted trees advise the networks. ``partner`` names a method whose members answer beside
     DiffoR's own, one for each: ``auto`` in the preset ``accurate``, elsewhere ``none``. ``n_jobs`` is the number of CPU
-    threads: one if None, all if -1, which pays for large tables on an idle machine. ``diagnose`` notes at every
-    evaluation how far the gradients of different times agree, in ``history_.diagnostics``. ``log_to`` writes losses and
-    scores where they can be watched: ``tensorboard:FOLDER``, ``mlflow:ADDRESS`` or a
+    threads: one if None, all if -1, which pays for large tables on an idle machine. ``compile`` predicts with networks
+    that torch compiles in the first prediction, or, where it cannot, warns and does without. ``diagnose`` notes at
+    every evaluation how far the gradients of different times agree, in ``history_.diagnostics``. ``log_to`` writes
+    losses and scores where they can be watched: ``tensorboard:FOLDER``, ``mlflow:ADDRESS`` or a
     :class:`~diffor.tracking.Tracker`.
 
     With an ``encoder`` of images (``small``, ``resnet18``, ``resnet34``, ``resnet50``, ``efficientnet-lite0``,
@@ -91,6 +92,7 @@ class DiffoRRegressor(TeacherOfValues):
         checkpoint_dir: str | Path | None = None,
         device: str = "auto",
         n_jobs: int | None = None,
+        compile: bool = False,
         random_state: Any = None,
         verbose: int = 1,
         log_to: str | Tracker | None = None,
@@ -163,6 +165,7 @@ class DiffoRClassifier(TeacherOfGrades):
         checkpoint_dir: str | Path | None = None,
         device: str = "auto",
         n_jobs: int | None = None,
+        compile: bool = False,
         random_state: Any = None,
         verbose: int = 1,
         log_to: str | Tracker | None = None,
@@ -238,6 +241,7 @@ class OrdinalRegressor(TeacherOfValues):
         checkpoint_dir: str | Path | None = None,
         device: str = "auto",
         n_jobs: int | None = None,
+        compile: bool = False,
         random_state: Any = None,
         verbose: int = 1,
         log_to: str | Tracker | None = None,
@@ -288,6 +292,7 @@ class OrdinalClassifier(TeacherOfGrades):
         checkpoint_dir: str | Path | None = None,
         device: str = "auto",
         n_jobs: int | None = None,
+        compile: bool = False,
         random_state: Any = None,
         verbose: int = 1,
         log_to: str | Tracker | None = None,

@@ -126,6 +126,8 @@ class OrdinalEnsemble(nn.Module):
         super().__init__()
         self.members = nn.ModuleList(members)
         self.register_buffer("dispersion", torch.ones(()))
+        self.cannot_compile = False
+        """Whether compiling its networks has been tried in vain."""
 
     def forward(self, inputs: Inputs, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Loss terms, summed over the members: each learns as if alone. **Shape:** as :class:`OrdinalModel`."""

@@ -23,6 +23,7 @@ from tqdm import tqdm
 import diffor
 from diffor.baselines.distribution import PointMethod
 from diffor.checkpoint import CheckpointError, load_folder, save_folder
+from diffor.compiled import compile_networks
 from diffor.conformal import Calibration
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import Guide, TabularInputs
@@ -89,6 +90,7 @@ class OrdinalEstimator(HubMethods, BaseEstimator):
     checkpoint_dir: str | Path | None
     device: str
     n_jobs: int | None
+    compile: bool
     random_state: Any
     verbose: int
     log_to: str | Tracker | None
@@ -340,6 +342,8 @@ class OrdinalEstimator(HubMethods, BaseEstimator):
         model = self._with_steps(n_steps)
         for rows in self.row_blocks(X, side):
             with limit_threads(self.n_jobs):
+                if self.compile:
+                    compile_networks(self.model_, rows, count)
                 prediction = predict_in_chunks(model, rows, count)
             yield prediction
 
