@@ -146,20 +146,22 @@ class Product:
         return time.perf_counter() - started
 
 
-def chain_flops(model: OrdinalEnsemble) -> float:
+def chain_flops(model: OrdinalEnsemble, count: int = N_SAMPLES, reads_features_once: bool = False) -> float:
     """Floating-point operations per sample of the S denoiser calls, from the sizes of the layers.
 
-    The layer that reads the features runs once per row and call, so the row's samples share its cost; what describes
-    the time is shared by all rows.
+    The layer that reads the features runs once per row and call, or once per row, so the row's samples share its cost;
+    what describes the time is shared by all rows.
     """
     total = 0.0
-    for member, _, n_samples in model.shares(N_SAMPLES):
+    for member, _, n_samples in model.shares(count):
         method: Any = member.method
+        n_calls = len(method.chain_times)
         for name, layer in method.denoiser.named_modules():
             if isinstance(layer, nn.Linear) and name != "from_time":
-                calls = len(method.chain_times) * (1 if name == "from_features" else n_samples)
+                of_features = 1 if reads_features_once else n_calls
+                calls = of_features if name == "from_features" else n_calls * n_samples
                 total += calls * 2 * layer.in_features * layer.out_features
-    return total / N_SAMPLES
+    return total / count
 
 
 def take_turns(turns: Sequence[Turn | Product], rounds: int) -> tuple[Array, list[list[Shares]]]:

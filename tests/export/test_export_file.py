@@ -92,6 +92,24 @@ def test_wrong_settings_leave_no_file(settings, message, model, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_steps_are_refused_where_they_mean_nothing(tmp_path):
+    quantiles = OrdinalRegressor("quantile-regression", preset="fast", **TINY).fit(X, Y)
+    with pytest.raises(ExportError, match="n_steps is for DiffoR's chain, however: method='quantile-regression' has"):
+        export_model(quantiles, tmp_path / "model.onnx", n_steps=3)
+    fusion = DiffoRRegressor("fast", decoding="fusion", **TINY).fit(X, Y)
+    with pytest.raises(ExportError, match="weights for the steps that it was fitted with, however: n_steps=9"):
+        export_model(fusion, tmp_path / "model.onnx", n_steps=9)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("effort", [{"n_samples": 7}, {"n_steps": 3}])
+def test_a_guarantee_is_kept_to_its_samples_and_steps(effort, tmp_path):
+    fitted = DiffoRRegressor("fast", **TINY).fit(X, Y).conformalize(X, Y)
+    name, asked = next(iter(effort.items()))
+    with pytest.raises(ExportError, match=f"needs the {name} that it was calibrated with, however: {name}={asked}"):
+        export_model(fitted, tmp_path / "model.onnx", **effort)
+
+
 def test_the_missing_package_is_named(model, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ExportError, match=r"exporting needs the package onnx, .* pip install 'diffor\[export\]'"):

@@ -11,6 +11,7 @@ from diffor.diffusion.increment_diffusion import N_READINGS, IncrementDiffusion,
 from diffor.diffusion.networks import IncrementHeads
 from diffor.export.graph import Value
 from diffor.export.networks import as_array, denoise_rows
+from diffor.export.refusal import ExportError
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ def noise_of_chains(method: IncrementDiffusion, n_samples: int, n_steps: int | N
     """What a member that draws so many samples needs; ``n_steps`` is the number of denoiser calls, if not its own."""
     times = method.drawing_times if method.decoding == "chain" else method.chain_times
     if n_steps is not None:
+        if method.decoding == "fusion":
+            raise ExportError(
+                "decoding='fusion' has weights for the steps that it was fitted with, however: "
+                f"n_steps={n_steps}; leave n_steps out, or fit with it"
+            )
         times = steps_of_chain(n_steps, method.aligned_times, method.process.n_times, method.decoding)
     is_cumulative = method.decoding == "cumulative"
     n_chains = N_READINGS if is_cumulative else method.chains_per_sample * n_samples

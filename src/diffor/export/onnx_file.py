@@ -41,6 +41,7 @@ def export_model(
     ``n_samples`` and ``n_steps`` are those of the model unless given.
     """
     check_exportable(model)
+    check_effort(model, n_samples, n_steps)
     if find_spec("onnx") is None:
         raise ExportError(
             "exporting needs the package onnx, however: it is not installed; pip install 'diffor[export]'"
@@ -65,6 +66,20 @@ def check_exportable(model: Estimator) -> None:
             f"methods must need nothing beside X to be exported, however: {model.settings_.method!r} uses {sides}; "
             "fit another method"
         )
+
+
+def check_effort(model: Estimator, n_samples: int | None, n_steps: int | None) -> None:
+    """Refuse steps where there is no chain, and another effort than that which a guarantee was made for."""
+    if n_steps is not None and model.settings_.method != "diffor":
+        raise ExportError(
+            f"n_steps is for DiffoR's chain, however: method={model.settings_.method!r} has none; leave n_steps out"
+        )
+    for name, asked in (("n_samples", n_samples), ("n_steps", n_steps)):
+        if model.conformal_ is not None and asked not in (None, getattr(model.settings_, name)):
+            raise ExportError(
+                f"a calibrated model's guarantee needs the {name} that it was calibrated with, however: "
+                f"{name}={asked}; leave {name} out, or fit and conformalize a model with it"
+            )
 
 
 def as_program(
