@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -36,14 +37,14 @@ def program_inputs(
 
 def raw_columns(model: Estimator, X: Any) -> dict[str, Array]:
     """The columns of a table as the program reads them: numbers and days as float64, all else as texts."""
-    columns = RawColumns.of(model.inputs_)
-    table = match_columns(as_table(X), [column.name for column in model.inputs_.columns])
-    places = {id(column): place for place, column in enumerate(model.inputs_.columns)}
-    numbers = [as_numbers(table.iloc[:, places[id(column)]], column.name) for column in columns.numbers]
-    inputs = {NUMBERS: np.stack(numbers, axis=1) if numbers else np.zeros((len(table), 0))}
+    columns, fitted = RawColumns.of(model.inputs_), model.inputs_.columns
+    table = match_columns(as_table(X), [column.name for column in fitted])
+    numbers = [as_numbers(table.iloc[:, fitted.index(column)], column.name) for column in columns.numbers]
+    inputs: dict[str, Array] = {NUMBERS: np.stack(numbers, axis=1) if numbers else np.zeros((len(table), 0))}
     if columns.categories:
-        texts = np.stack([as_categories(table.iloc[:, places[id(column)]]) for column in columns.categories], axis=1)
-        inputs[CATEGORIES] = np.where(texts == None, columns.missing, texts).astype(object)  # noqa: E711
+        texts = [as_categories(table.iloc[:, fitted.index(column)]) for column in columns.categories]
+        inputs[CATEGORIES] = np.stack(texts, axis=1)
+        inputs[CATEGORIES][pd.isna(inputs[CATEGORIES])] = columns.missing
     return inputs
 
 
