@@ -123,15 +123,17 @@ def figure(
     return Figure(measurement, name, unit, middle, (low, high), len(repeated), limit, note)
 
 
-def in_turns(actions: Sequence[Action], rounds: int, warm_up: int = 1) -> Array:
+def in_turns(
+    actions: Sequence[Action], rounds: int, warm_up: int = 1, clock: Callable[[], float] = time.perf_counter
+) -> Array:
     """Seconds of several actions that take turns. **Shape:** -> ``(len(actions), rounds)``."""
     seconds = np.zeros((len(actions), rounds))
     for turn in range(-warm_up, rounds):
         for place, action in enumerate(actions):
-            started = time.perf_counter()
+            started = clock()
             action()
             if turn >= 0:
-                seconds[place, turn] = time.perf_counter() - started
+                seconds[place, turn] = clock() - started
     return seconds
 
 
