@@ -90,7 +90,7 @@ class Case:
     def ask_torch(self, x: Any) -> tuple[Array, Array]:
         """The same of any rows by eager torch."""
         prediction = self.model.predict_distribution(x, N_SAMPLES)
-        return prediction.median, prediction.interval(0.9)
+        return prediction.statistic(self.model.default_statistic), prediction.interval(0.9)
 
 
 def make_cases(arguments: argparse.Namespace) -> Iterator[Case]:
