@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from diffor.diffusion.increment_diffusion import N_READINGS, IncrementDiffusion, steps_of_chain
 from diffor.diffusion.networks import IncrementHeads
@@ -103,19 +104,24 @@ def _walk(method: IncrementDiffusion, features: Value, noise: Value, shape: Chai
 
 def _estimate_weights(method: IncrementDiffusion, t: int) -> tuple[float, float]:
     """The denoised estimate is a sum of the noisy increments and of the denoiser's output, in these shares."""
-    one, zero, time = torch.ones(1).double(), torch.zeros(1).double(), torch.tensor(t)
-    process = method.process
+    process, (zero, one) = method.process, _zero_and_one(method)
+    time = torch.tensor(t, device=one.device)
     return float(process.denoised(zero, one, time)), float(process.denoised(one, zero, time))
 
 
 def _step_weights(method: IncrementDiffusion, t: int, following: int) -> tuple[float, float, float]:
     """So is the next state, which fresh noise may be added to."""
-    of_noisy, of_output = (torch.tensor([weight]).double() for weight in _estimate_weights(method, t))
-    one, zero = torch.ones(1).double(), torch.zeros(1).double()
-    kept = method.process.step(one, of_noisy, t, following, method.eta, None)
-    moved = method.process.step(zero, of_output, t, following, method.eta, None)
+    of_noisy, of_output = _estimate_weights(method, t)
+    zero, one = _zero_and_one(method)
+    kept = method.process.step(one, one * of_noisy, t, following, method.eta, None)
+    moved = method.process.step(zero, one * of_output, t, following, method.eta, None)
     added = method.process.step(zero, zero, t, following, method.eta, one)
     return float(kept), float(moved), float(added)
+
+
+def _zero_and_one(method: IncrementDiffusion) -> tuple[Tensor, Tensor]:
+    one = torch.ones(1, dtype=torch.float64, device=method.process.signals.device)
+    return torch.zeros_like(one), one
 
 
 def _squeeze(estimate: Value, n_increments: int) -> Value:

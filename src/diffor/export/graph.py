@@ -119,7 +119,8 @@ class Value:
 
     def normed(self, width: int, scale: Array | None = None, shift: Array | None = None) -> Value:
         """The last axis, of ``width``, with mean 0 and variance 1, then scaled and shifted."""
-        weights = [np.ones(width) if scale is None else scale, *([] if shift is None else [shift])]
+        # The shift may be left out by the standard, but onnxruntime 1.18 ends the process then.
+        weights = np.ones(width) if scale is None else scale, np.zeros(width) if shift is None else shift
         constants = [self.graph.constant(part.astype(np.float32)) for part in weights]
         return self.graph.apply("LayerNormalization", self, *constants, axis=-1, epsilon=1e-5)
 
@@ -205,8 +206,11 @@ class Graph:
 
         graph = helper.make_graph(
             [
-                helper.make_node(node.op, node.inputs, node.outputs, domain=node.domain, **node.attributes)
-                for node in self.nodes
+                # Some versions of onnxruntime make names of their own from these, so each node has one.
+                helper.make_node(
+                    node.op, node.inputs, node.outputs, f"node_{place}", "", node.domain, **node.attributes
+                )
+                for place, node in enumerate(self.nodes)
             ],
             "diffor",
             [_as_proto(port) for port in self.inputs],

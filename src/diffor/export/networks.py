@@ -121,7 +121,8 @@ def denoise_rows(denoiser: Denoiser, features: Value, n_samples: int) -> Denoise
 @torch.no_grad()
 def _conditions(denoiser: Denoiser, of_rows: Value, t: int) -> Value:
     """What features and time say together. **Shape:** ``(n, width)``, kept."""
-    described = denoiser.from_time(time_waves(torch.tensor(t), denoiser.n_waves))
+    time = torch.tensor(t, device=denoiser.from_time.weight.device)
+    described = denoiser.from_time(time_waves(time, denoiser.n_waves))
     return of_rows + of_rows.graph.constant(as_array(described))
 
 
