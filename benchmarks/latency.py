@@ -105,7 +105,7 @@ def make_cases(arguments: argparse.Namespace) -> Iterator[Case]:
         name = f"{preset}, {members} member{'s' * (members > 1)}"
         print(f"{name}: {', '.join(model.encoders_)}", file=sys.stderr, flush=True)
         yield Case(name, model, DEFAULT if preset == "balanced" else None)
-        if members == 2 and hasattr(model, "distill"):
+        if members == 2:
             yield Case("student of balanced, 2 members", model.distill(x, max_steps=10), STUDENT, is_chain=False)
 
 
