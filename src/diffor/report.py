@@ -40,6 +40,7 @@ tbody th, td { white-space: nowrap; }
 table.words td { white-space: normal; }
 .wide tbody th, .wide thead th:first-child { position: sticky; left: 0; background: var(--paper); }
 @media (max-width: 32rem) { tbody th { white-space: normal; } }
+@media (min-width: 62rem) { .wide { width: max-content; min-width: 100%; max-width: calc(100% + 8rem); } }
 thead button { all: unset; cursor: pointer; font-weight: bold; }
 thead button:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
 thead button::after { content: "\\2195"; color: var(--soft); padding-left: 0.3em; font-weight: normal; }

@@ -159,7 +159,7 @@ def test_grades_with_the_outer_ones_on_the_ends_have_the_gap_between_grades():
     assert [found.error_rate for found in bounds.bounds] == [0.25, 0.0]
     assert [found.bound for found in bounds.bounds] == [1.0, 0.0]
     assert bounds.sentence == (
-        "With the mean of a row's chains as its estimate: Of 3 grades, 0.0% of rows get a wrong one; the bound says at "
+        "Estimates are the means of each row's chains. Of 3 grades, 0.0% of rows get a wrong one; the bound says at "
         "most 0. Over 2 cases by time the bound is kept everywhere; it is below 1, and so says something, only at 1."
     )
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from diffor.diffusion import IncrementDiffusion
-from diffor.diffusion.contraction import chain_order, coarse_to_fine_bound, contraction, jacobian_norms, step_map
+from diffor.diffusion.contraction import coarse_to_fine_bound, contraction, jacobian_norms, step_map
 from diffor.row_noise import row_keys, start_noise
 
 
@@ -126,7 +126,3 @@ def test_steps_that_expand_are_told():
     assert len(found.expanding) == len(found.times)
     assert f"fails at {len(found.times)} of {len(found.times)} steps" in found.sentence
     assert "which says nothing: the whole range is 2 wide" in found.sentence
-
-
-def test_steps_have_names():
-    assert chain_order((3, 1)) == ["3 to 1", "1 to end"]

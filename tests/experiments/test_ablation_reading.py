@@ -50,6 +50,15 @@ def test_numbers_and_page_hold_every_contrast(findings):
     assert ("d-without-mia", "wine", "1.033", "1.076", "+4.1 % (+3.9 to +4.3)", "3", "+8.2 %") in tables[0].rows
 
 
+def test_all_sets_have_the_papers_crosses_and_no_level_of_errors(findings):
+    captions = [section.caption for section in findings.sections if isinstance(section, Figure)]
+    assert captions == [*["Crosses are the differences that the paper prints, on ICAA17K.", ""], captions[0]]
+    tables = [section for section in findings.sections if isinstance(section, Table)]
+    joined = [next(row for row in table.rows if row[:2] == ("d-without-mia", "all sets")) for table in tables]
+    assert joined[0][2:4] == ("-", "-")  # a mean over data sets with different units says nothing
+    assert joined[2][2:4] == ("0.5", "0.5")
+
+
 def test_a_variant_that_did_not_run_is_left_out():
     findings = read_ablation(cells_of({("wine", "a-full"): [1.0, 1.2], ("wine", "c-mlp"): [1.1, 1.3]}))
     assert [text.split(":")[0] for text in findings.sentences] == ["With a multilayer perceptron for the transformer"]

@@ -60,6 +60,22 @@ def test_sentences_say_what_each_value_costs(cells):
     assert findings.numbers["dials"]["n_increments"] == {0: "increments-0", 4: "increments-4", 8: "base"}
 
 
+def test_steps_have_their_time_beside_their_quality(cells):
+    for (_, method, seed), line in cells.items():
+        line["predict_seconds"] = (2.0 if method == "chain-4" else 1.0) * (seed + 1)
+    findings = read_dials(cells, HEAD_NAMES, HEADINGS)
+    words = "Steps of a prediction, reading the last state, time of a prediction as a multiple of the base's: "
+    assert f"{words}2: 1.00; 4: 2.00." in findings.sentences
+    assert findings.numbers["prediction_time"]["chain-4"] == 2.0
+    assert not any(text.startswith("Number of increments, time") for text in findings.sentences)
+
+
+def test_lines_without_times_say_nothing_about_them(cells):
+    findings = read_dials(cells, HEAD_NAMES, HEADINGS)
+    assert set(findings.numbers["prediction_time"].values()) == {None}
+    assert not any("time of a prediction" in text for text in findings.sentences)
+
+
 def test_numbers_have_curves_and_words_have_tables_only(cells):
     sections = read_dials(cells, HEAD_NAMES, HEADINGS).sections
     by_dial, current = {}, None

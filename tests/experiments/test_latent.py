@@ -83,6 +83,16 @@ def test_clusters_that_are_there_before_training_are_called_so():
     assert "less far apart" in sentences(trained, HeadNumbers(0.1, 0.0, 5.0, 2.0, 0.5, 0.9))[0]
 
 
+def test_heads_that_training_mixes_are_called_so():
+    mixed, apart = HeadNumbers(0.0, 0.0, 5.0, 2.0, 0.7, 0.1), HeadNumbers(0.3, 0.2, 5.0, 2.0, 0.7, 0.1)
+    said = sentences(mixed, apart)[0]
+    assert said.startswith("Heads do not lie apart, with a silhouette of 0.00; untrained ones lie farther apart, 0.30")
+    assert "does not tell which head it is (0.00)" in said
+    assert "tells which head it is (0.20)" in sentences(apart, mixed)[0]
+    assert "less far apart, 0.00. What" in sentences(apart, mixed)[0]
+    assert "as far apart, 0.00. What" in sentences(mixed, mixed)[0]
+
+
 def test_findings_compare_trained_with_untrained():
     y = np.random.default_rng(1).normal(size=60)
     findings = read_latent(vectors(shift=5.0), vectors(shift=0.0), y, about="These rows.")
@@ -90,6 +100,8 @@ def test_findings_compare_trained_with_untrained():
     assert sum(isinstance(section, Figure) for section in findings.sections) == 2
     (table,) = [section for section in findings.sections if isinstance(section, Table)]
     assert table.header == ("measure", "trained", "untrained")
+    assert [row[0] for row in table.rows][:2] == ["silhouette", "silhouette, each head's mean taken away"]
+    assert len(table.rows) == len(findings.numbers["trained"])
 
 
 def test_a_real_model_is_looked_at_before_and_after_training():

@@ -227,6 +227,18 @@ def test_true_increments_sum_to_the_truth_and_fill_cells_in_turn(values, graded)
     assert true_increments(graded.model, np.array([0, 1, 2])).round(6).tolist() == [[0, 0], [1, 0], [1, 1]]
 
 
+def test_increments_that_networks_read_together_are_said_to_be(rows, values):
+    table, y = rows
+    chance = np.random.default_rng(1).permutation(y)  # so noisy that members have half as many increments
+    model = DiffoRRegressor("fast", width=32, **{**QUICK, "guide": True, "max_steps": 5}).fit(table, chance)
+    assert [member.method.n_increments for member in model.model_.models] == [4]
+    first = next(
+        part for part in increment_sections(evaluation_of(model, table, chance)) if isinstance(part, Paragraph)
+    )
+    assert first.text.startswith("The networks of this model read 4 increments, each of which is shown as 2. ")
+    assert not any(isinstance(part, Paragraph) for part in increment_sections(values))
+
+
 def test_the_trajectory_is_that_of_the_chain(values):
     method = values.model.model_.models[0].method
     assert isinstance(method, IncrementDiffusion)

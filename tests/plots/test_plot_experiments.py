@@ -75,6 +75,18 @@ def test_an_interval_that_ends_at_zero_holds_it():
     assert ax.get_xlabel() == "difference to the full model"
 
 
+def test_long_names_leave_room_for_the_words_below():
+    names = ["b-flow-matching, wine-quality-red"] * 3
+    words = "MAE less the full model's, percent of the full model's; right of zero is worse"
+    assert outside_of_figure(plots.ablation_forest(names, [1.0] * 3, [0.0] * 3, [2.0] * 3, words)) == 0
+
+
+def test_published_differences_stand_beside_ours_where_there_are_some():
+    ax = plots.ablation_forest(["v", "w"], [1.0, 1.0], [0.0, 0.0], [2.0, 2.0], published=[np.nan, 3.0])
+    assert line_labelled(ax, "the paper's").get_xydata()[1].tolist() == [3.0, 1.0]
+    assert np.isnan(line_labelled(ax, "the paper's").get_xdata()[0])
+
+
 def test_intervals_below_zero_are_clear_too():
     ax = plots.ablation_forest(["v"], [-1.0], [-2.0], [-0.5])
     assert legend_texts(ax) == ["the full model", "interval without zero"]
@@ -111,6 +123,16 @@ def test_error_bars_are_as_long_as_the_spreads_and_may_be_absent():
     ends = np.array(bars.get_segments())[:, :, 1]
     np.testing.assert_allclose(ends, [[2.9, 3.1], [1.8, 2.2], [0.7, 1.3]])
     assert without.lines[2] == ()
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_error_bars_of_several_series_stand_beside_each_other(log):
+    series, spreads = {"A": [3, 2, 1], "B": [3, 3, 2]}, {"A": [0.1] * 3, "B": [0.2] * 3}
+    ax = plots.quality_curve([1, 4, 16], series, spreads, log=log)
+    first, second = (container.lines[0].get_xdata() for container in ax.containers)
+    assert (first < second).all()
+    np.testing.assert_allclose(np.sqrt(first * second) if log else (first + second) / 2, [1, 4, 16])
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "4", "16"]
 
 
 def test_positions_are_named_on_a_log_axis_too():

@@ -12,7 +12,7 @@ from diffor import files
 from diffor.commands.arguments import add_command
 from diffor.commands.model_folder import columns_by_kind, load_model, remembered_target
 from diffor.commands.target_column import true_targets
-from diffor.commands.usage import UsageError, library_messages, require_columns
+from diffor.commands.usage import UsageError, library_messages, require_columns, require_figures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
     data, folder = Path(arguments.data), Path(arguments.model)
     if arguments.out is not None:
         files.check_output(Path(arguments.out), arguments.force)
-        _require_figures()
+        require_figures()
     names = files.column_names(data)
     model: Any = load_model(folder)
     if model.settings_.method != "diffor":
@@ -107,16 +107,6 @@ def _as_text(about: str, diagnosis: Diagnosis) -> str:
 
     parts = [f"{found.title}\n{fill(found.sentence, 100)}" for found in diagnosis.findings]
     return "\n\n".join([fill(about, 100), *parts])
-
-
-def _require_figures() -> None:
-    """Refuse a page where nothing can be drawn, before anything is measured."""
-    from diffor.plots import require_matplotlib
-
-    try:
-        require_matplotlib()
-    except ImportError as error:
-        raise UsageError(str(error)) from error
 
 
 def _write(out: str, about: str, diagnosis: Diagnosis, model: Any) -> None:

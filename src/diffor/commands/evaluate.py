@@ -21,7 +21,7 @@ from diffor.commands.model_folder import (
     side_columns,
 )
 from diffor.commands.target_column import true_targets
-from diffor.commands.usage import UsageError, require_columns
+from diffor.commands.usage import UsageError, require_columns, require_figures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,12 +105,7 @@ def _page_path(arguments: argparse.Namespace) -> Path | None:
     if page.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"--report must be a page whose name ends in .html, however: {page}; rename it")
     files.check_output(page, arguments.force)
-    from diffor.plots import require_matplotlib
-
-    try:
-        require_matplotlib()
-    except ImportError as error:
-        raise UsageError(str(error)) from error
+    require_figures()
     return page
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from diffor import files
 from diffor.commands.arguments import add_command, as_count, as_seed
 from diffor.commands.bench import compute_features, run_cells
 from diffor.commands.dataset_state import NOT_FOUND, find_state
-from diffor.commands.usage import UsageError, library_messages
+from diffor.commands.usage import UsageError, library_messages, require_figures
 
 if TYPE_CHECKING:
     from diffor.experiments.findings import Findings
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     if folder.is_dir():
         for ending in (".html", ".json"):
             files.check_output(folder / f"{stem}{ending}", arguments.force)
-    _require_figures()
+    require_figures()
     findings = _findings(arguments, size, folder / f"{stem}.jsonl")
     _write(findings, folder, stem, arguments.name)
     print("\n".join(findings.sentences))
@@ -73,7 +74,8 @@ def _findings(arguments: argparse.Namespace, size: str | None, lines: Path) -> F
     if arguments.name == "paradigms":
         from diffor.experiments.arguments import run_paradigms
 
-        return run_paradigms(size, arguments.seed, lambda text: print(text, file=sys.stderr, flush=True))
+        log = partial(print, file=sys.stderr, flush=True)
+        return run_paradigms(size, arguments.seed, log, lines=lines)
     from diffor.experiments.latent import DATASETS_TRIED, run_latent
 
     root = None if arguments.root is None else Path(arguments.root)
@@ -128,16 +130,6 @@ def _with_found(plan: Plan, root: str | None) -> Plan | None:
     if absent:
         print(f"not found, and left out: {', '.join(absent)}", file=sys.stderr, flush=True)
     return replace(plan, suites=(), datasets=tuple(found), root=root) if found else None
-
-
-def _require_figures() -> None:
-    """Refuse an experiment whose page cannot be drawn, before it runs."""
-    from diffor.plots import require_matplotlib
-
-    try:
-        require_matplotlib()
-    except ImportError as error:
-        raise UsageError(str(error)) from error
 
 
 def _write(findings: Findings, folder: Path, stem: str, name: str) -> None:

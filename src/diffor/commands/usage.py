@@ -28,6 +28,16 @@ def library_messages(where: str = "") -> Iterator[None]:
         raise UsageError(where + str(error)) from error
 
 
+def require_figures() -> None:
+    """Refuse a page whose figures cannot be drawn, before anything else is done for it."""
+    from diffor.plots import require_matplotlib
+
+    try:
+        require_matplotlib()
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+
+
 def require_columns(wanted: Sequence[str], known: Sequence[str], data: Path) -> None:
     """Refuse a file that lacks wanted columns, naming those that may be meant."""
     missing = [name for name in wanted if name not in known]

@@ -242,7 +242,7 @@ class OrdinalBounds:
         kept = all(bound.error_rate <= bound.bound for bound in self.bounds)
         told = f"only at {', '.join(str(self.cases[place]) for place in informs)}" if informs else "at none"
         return (
-            f"With the mean of a row's chains as its estimate: {shown.sentence} Over {len(self.cases)} cases by "
+            f"Estimates are the means of each row's chains. {shown.sentence} Over {len(self.cases)} cases by "
             f"{self.case_name} the bound {'is kept everywhere' if kept else 'is broken, so something is wrong'}; it is "
             f"below 1, and so says something, {told}."
         )

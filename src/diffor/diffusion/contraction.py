@@ -10,7 +10,6 @@ distance that the step makes when it starts on the true path, which is the denoi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,12 +170,3 @@ def _distance(one: Tensor, other: Tensor) -> Array:
 def _ratio(after: Array, before: Array) -> Array:
     """Ratio of distances; 0 where there was none before, so that there is none to shrink."""
     return np.divide(after, before, out=np.zeros_like(after), where=before > 0)
-
-
-def chain_order(times: Sequence[int]) -> list[str]:
-    """Names of the steps of a chain, for axes and tables.
-
-    >>> chain_order((1000, 500, 1))
-    ['1000 to 500', '500 to 1', '1 to end']
-    """
-    return [f"{t} to {following or 'end'}" for t, following in zip(times, [*times[1:], 0], strict=True)]

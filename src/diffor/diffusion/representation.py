@@ -108,6 +108,8 @@ class Representation:
         scarce = ""
         if self.n_rows < MIN_ROWS_PER_DIMENSION * many.dimensions:
             scarce = f" With {self.n_rows} rows for {many.dimensions} numbers these risks are mostly chance."
+        elif self.n_rows < MIN_ROWS_PER_DIMENSION * self.hidden.dimensions:
+            scarce = f" For the {self.hidden.dimensions} numbers of the hidden layers {self.n_rows} rows are too few."
         return (
             f"The estimate at the last time uses {one.rank.nuclear:.1f} of its {one.dimensions} directions, the "
             f"estimates at all times of the heads {many.rank.nuclear:.1f} of {many.dimensions}. Since the first is a "

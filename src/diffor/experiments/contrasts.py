@@ -131,6 +131,19 @@ def amount(contrast: Contrast, measure: Measure) -> str:
     return f"{mean}{unit} ({low} to {high})"
 
 
+def level_cells(contrast: Contrast, measure: Measure) -> tuple[str, str]:
+    """Scores of the reference and of the method, in words of a table; errors of all sets have no unit in common.
+
+    >>> level_cells(Contrast("wine", "b", "mae", 0.05, 0.01, 0.09, 5, 1.05, 1.0), COMPARED[0])
+    ('1', '1.05')
+    >>> level_cells(Contrast(ALL_SETS, "b", "mae", 0.05, 0.01, 0.09, 5, 1.05, 1.0), COMPARED[0])
+    ('-', '-')
+    """
+    if contrast.dataset == ALL_SETS and is_relative(measure):
+        return "-", "-"
+    return f"{contrast.reference_mean:.4g}", f"{contrast.method_mean:.4g}"
+
+
 def as_numbers(found: Iterable[Contrast]) -> list[dict[str, Any]]:
     """Contrasts as plain dicts."""
     return [asdict(one) for one in found]

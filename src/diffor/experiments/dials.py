@@ -20,13 +20,14 @@ from diffor.experiments.contrasts import (
     as_numbers,
     contrasts,
     is_relative,
+    level_cells,
 )
 from diffor.experiments.findings import Findings
 from diffor.leaderboard import Cells, Measure, names_in
 from diffor.presets import PRESETS, Settings
 from diffor.report import Figure, Heading, Paragraph, Section, Table
 
-BASE = "base"
+BASE, STEPS = "base", "n_steps"
 Value = float | str
 
 
@@ -71,10 +72,23 @@ def read_dials(cells: Cells, names: Mapping[str, str], headings: Mapping[str, st
             if own:
                 sections += _figures(cells, dial, own, measure, title)
                 sections.append(_table(dial, own, measure))
-        said += _sentences(dial, found, title)
+        own_words = [*_sentences(dial, found, title), *_latency_words(cells, dial, title)]
+        sections += [Paragraph(text) for text in own_words]
+        said += own_words
     numbers = {"base": BASE, "dials": {dial.setting: dict(dial.positions()) for dial in dials},
+               "prediction_time": {method: prediction_time(cells, method) for method in methods},
                "contrasts": as_numbers(found)}  # fmt: skip
     return Findings(said, numbers, sections)
+
+
+def prediction_time(cells: Cells, method: str) -> float | None:
+    """How many times as long as the base a method takes to predict: the median over the cells that both have."""
+    ratios = []
+    for (dataset, name, seed), line in cells.items():
+        base = cells.get((dataset, BASE, seed), {})
+        if name == method and line.get("predict_seconds") and base.get("predict_seconds"):
+            ratios.append(line["predict_seconds"] / base["predict_seconds"])
+    return float(np.median(ratios)) if ratios else None
 
 
 def find_dials(cells: Cells, names: Mapping[str, str] | None = None) -> list[Dial]:
@@ -124,7 +138,8 @@ def _figures(cells: Cells, dial: Dial, own: Sequence[Contrast], measure: Measure
     positions = dial.positions()
     if not dial.is_numeric or len(positions) < 3:
         return []
-    scale, unit = (100, "percent of the base") if is_relative(measure) else (1, "difference to the base")
+    scale, unit = (100, "percent") if is_relative(measure) else (1, "difference")
+    better = "higher" if measure.greater_is_better else "lower"
     known = {(one.dataset, one.method): one for one in own}
     series, bars = {}, {}
     for dataset in [name for name in names_in(cells, 0) if any(one.dataset == name for one in own)]:
@@ -133,7 +148,8 @@ def _figures(cells: Cells, dial: Dial, own: Sequence[Contrast], measure: Measure
         bars[dataset] = [0.0 if one is None else scale * (one.high - one.mean) for one in points]
     values = [float(value) for value, _ in positions]
     log = values[0] > 0 and values[-1] / values[0] > 20
-    ax = plots.quality_curve(values, series, bars, title, f"{measure.heading}, {unit}", log)
+    label = f"{measure.heading} less the base's, {unit}; {better} is better"
+    ax = plots.quality_curve(values, series, bars, title, label, log)
     return [Figure(plots.figure_svg(ax), f"{measure.heading} against {title}")]
 
 
@@ -146,8 +162,7 @@ def _height(one: Contrast | None, method: str, scale: float) -> float:
 def _table(dial: Dial, own: Sequence[Contrast], measure: Measure) -> Table:
     places = {method: value for value, method in dial.methods.items()}
     rows = tuple(
-        (str(places[one.method]), one.dataset, f"{one.reference_mean:.4g}", f"{one.method_mean:.4g}",
-         amount(one, measure), str(one.n_seeds))
+        (str(places[one.method]), one.dataset, *level_cells(one, measure), amount(one, measure), str(one.n_seeds))
         for one in own
     )  # fmt: skip
     strong = frozenset((place, 4) for place, one in enumerate(own) if one.is_clear)
@@ -156,8 +171,17 @@ def _table(dial: Dial, own: Sequence[Contrast], measure: Measure) -> Table:
     return Table(caption, (dial.setting, "data set", "base", "here", "difference", "seeds"), rows, strong)
 
 
+def _latency_words(cells: Cells, dial: Dial, title: str) -> list[str]:
+    """What steps cost in time, for the dials that turn their number."""
+    times = [(value, prediction_time(cells, method)) for value, method in dial.positions() if method != BASE]
+    if STEPS not in dial.setting or any(taken is None for _, taken in times):
+        return []
+    parts = [f"{value}: {taken:.2f}" for value, taken in times]
+    return [f"{title}, time of a prediction as a multiple of the base's: {'; '.join(parts)}."]
+
+
 def _sentences(dial: Dial, found: Sequence[Contrast], title: str) -> list[str]:
-    """One sentence for each dial: which value has the lowest CRPS, and what else differs clearly from the base."""
+    """One sentence for each dial: how the CRPS of each of its values differs from that of the base."""
     own = [one for one in found if one.metric == "crps" and one.method in dial.methods.values()]
     pooled = [one for one in own if one.dataset == ALL_SETS] or own
     if not pooled:

@@ -44,6 +44,19 @@ class HeadNumbers:
     """Share of the target's variance that a linear reading of all heads misses on rows that it was not fitted on."""
 
 
+MEASURES = {
+    "silhouette": "silhouette",
+    "silhouette_centred": "silhouette, each head's mean taken away",
+    "rank_of_all": "directions of all heads",
+    "rank_of_one": "directions of one head, on average",
+    "similarity": "similarity of two heads (CKA)",
+    "unexplained": "share of the target's variance that is missed",
+}
+"""What tables call the numbers."""
+APART = 0.1
+"""A silhouette below this tells next to nothing about which head a vector belongs to."""
+
+
 def heads_of(model: Any, x: Any, n_samples: int = 4) -> Array:
     """Hidden vectors of each head at its own time, of the first DiffoR member. **Shape:** -> ``(n, S, hidden)``."""
     import torch
@@ -104,7 +117,7 @@ def read_latent(trained: ArrayLike, untrained: ArrayLike, y: ArrayLike, seed: in
         caption = f"The {name} model: {min(len(hidden), N_DRAWN)} rows, each once for every head, by t-SNE."
         sections.append(Figure(plots.figure_svg(ax), f"Hidden vectors of the {name} model's heads", caption))
     said = sentences(numbers["trained"], numbers["untrained"])
-    rows = tuple((key, *(f"{getattr(numbers[name], key):.3g}" for name in both)) for key in asdict(numbers["trained"]))
+    rows = tuple((words, *(f"{getattr(numbers[name], key):.2f}" for name in both)) for key, words in MEASURES.items())
     sections += [Table("The same in numbers.", ("measure", *both), rows), *(Paragraph(text) for text in said)]
     return Findings(said, {name: asdict(one) for name, one in numbers.items()}, sections)
 
@@ -122,14 +135,20 @@ def head_map_points(hidden: Array, seed: int) -> tuple[Array, NDArray[np.int64]]
 
 def sentences(trained: HeadNumbers, untrained: HeadNumbers) -> list[str]:
     """What the numbers mean, also where the picture misleads."""
-    apart = "as far" if untrained.silhouette > 0.8 * trained.silhouette else "less far"
+    is_apart = trained.silhouette >= APART
+    if untrained.silhouette > max(1.25 * trained.silhouette, APART):
+        beside = "farther apart"
+    else:
+        beside = "as far apart" if untrained.silhouette >= 0.8 * trained.silhouette else "less far apart"
+    why = ", because each head has weights of its own" if untrained.silhouette >= APART else ""
+    told = "tells" if trained.silhouette_centred >= APART else "does not tell"
     alike = (
         "the same" if trained.similarity > 0.9 else "much the same" if trained.similarity > 0.6 else "different things"
     )
     return [
-        f"Heads lie apart with a silhouette of {trained.silhouette:.2f}; untrained ones lie {apart} apart, "
-        f"{untrained.silhouette:.2f}, because each head has weights of its own. What a head makes of a row beside its "
-        f"own mean does not tell which head it is ({trained.silhouette_centred:.2f}).",
+        f"Heads {'lie apart' if is_apart else 'do not lie apart'}, with a silhouette of {trained.silhouette:.2f}; "
+        f"untrained ones lie {beside}, {untrained.silhouette:.2f}{why}. What a head makes of a row beside its own mean "
+        f"{told} which head it is ({trained.silhouette_centred:.2f}).",
         f"Two heads say {alike} about the rows: their similarity is {trained.similarity:.2f} on average, "
         f"{untrained.similarity:.2f} before training.",
         f"All heads together use {trained.rank_of_all:.1f} directions, one of them {trained.rank_of_one:.1f} "

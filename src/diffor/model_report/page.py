@@ -13,7 +13,7 @@ from diffor.model_report import figures
 from diffor.model_report.evaluation import Evaluation, picked_rows, row_errors
 from diffor.model_report.figures import number, typical_row
 from diffor.model_report.grades import grade_sections
-from diffor.model_report.reading import has_increments, trajectory_of, true_increments
+from diffor.model_report.reading import coarse_note, has_increments, trajectory_of, true_increments
 from diffor.model_report.scores import Score
 from diffor.model_report.slices import Slice, worst_slices
 from diffor.report import Figure, Heading, Paragraph, Section, Table, html_page
@@ -205,6 +205,8 @@ def increment_sections(evaluation: Evaluation) -> Iterator[Section]:
     predicted = np.asarray(model.predict_increments(table.iloc[shown]))
     true = true_increments(model, truth[shown])
     yield Heading("From coarse to fine")
+    if note := coarse_note(model):
+        yield Paragraph(note)
     yield figures.scales_figure(true, predicted)
     typical = typical_row(row_errors(evaluation)[0][shown])
     place = int(shown[typical])

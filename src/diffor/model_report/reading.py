@@ -25,6 +25,25 @@ def has_increments(model: Any) -> bool:
     return bool(model.settings_.method == "diffor")
 
 
+def coarse_note(model: Any) -> str:
+    """What to know of a model whose networks read fewer increments than are shown; empty where they read as many.
+
+    Members of noisy tables have half as many: their cells are shown in two halves, of which the first fills first.
+    """
+    from diffor.diffusion import IncrementDiffusion
+
+    shown = model.settings_.n_increments
+    methods = [member.method for member in model.model_.models if isinstance(member.method, IncrementDiffusion)]
+    coarse = [method.n_increments for method in methods if method.n_increments < shown]
+    if not coarse:
+        return ""
+    which = "The networks" if len(coarse) == len(methods) else f"{len(coarse)} of {len(methods)} networks"
+    return (
+        f"{which} of this model read {coarse[0]} increments, each of which is shown as {shown // coarse[0]}. A filled "
+        "part fills the first of these before the next, so that the first leans to too full and the next to too empty."
+    )
+
+
 def true_increments(model: Any, y: Array) -> Array:
     """The increments of true targets, as ``model.predict_increments`` gives those of its answers.
 

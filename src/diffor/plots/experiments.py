@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 LINE_STYLES = ("-", "--", "-.", ":")
+BAR_DISTANCE = 0.012
+"""Between error bars at one position, as a share of the axis."""
 MAX_NAMED_POSITIONS = 10
 """Up to so many positions, each has a tick of its own."""
 HEAD_COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, SKY, GREY, BLACK)
@@ -41,14 +43,15 @@ INK, PAPER = "#111111", "#ffffff"
 
 def ablation_forest(
     names: Sequence[str], differences: ArrayLike, lows: ArrayLike, highs: ArrayLike, label: str = "",
-    ax: Axes | None = None,
+    published: ArrayLike | None = None, ax: Axes | None = None,
 ) -> Axes:  # fmt: skip
     """Draw each variant's difference to the full model with its confidence interval, one line per variant.
 
     A filled marker says that the interval leaves zero out, a hollow one that it does not. ``label`` stands below the
-    axis and should say which side is worse.
+    axis and should say which side is worse. ``published`` are differences that were printed elsewhere, to stand beside
+    ours; NaN where there is none.
 
-    **Shape:** names, differences, lows and highs ``(v,)``.
+    **Shape:** names, differences, lows, highs and published ``(v,)``.
     """
     middle, low, high = (np.asarray(values, dtype=np.float64) for values in (differences, lows, highs))
     if not (middle.shape == low.shape == high.shape == (len(names),)) or not len(names):
@@ -73,11 +76,14 @@ def ablation_forest(
         if chosen.any():
             look: dict[str, Any] = {"color": colour, "markerfacecolor": fill, "markersize": 7}
             ax.plot(middle[chosen], places[chosen], marker, label=words, **look)
+    if published is not None:
+        printed = np.asarray(published, dtype=np.float64)
+        ax.plot(printed, places, "x", color=BLACK, markersize=7, markeredgewidth=1.6, label="the paper's")
     ax.set_yticks(places, list(names), fontsize=9)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.6)
-    ax.set_xlabel(textwrap.fill(label or "difference to the full model", 48))
+    ax.set_xlabel(textwrap.fill(label or "difference to the full model", 34))
     legend_above(ax)
     return ax
 
@@ -110,11 +116,12 @@ def quality_curve(
     ax = new_axes(ax)
     if log:
         ax.set_xscale("log")
+    shown = _beside_each_other(x, list(values), list(bars), log)
     for place, (name, line) in enumerate(values.items()):
         colour, marker = METHOD_LOOKS[(place + 1) % len(METHOD_LOOKS)]
         style = LINE_STYLES[place % len(LINE_STYLES)]
         look: dict[str, Any] = {"color": colour, "markersize": 5.5, "linewidth": 1.5, "capsize": 3, "elinewidth": 1.2}
-        ax.errorbar(x, line, bars.get(name), fmt=f"{marker}{style}", label=name, **look)
+        ax.errorbar(shown[name], line, bars.get(name), fmt=f"{marker}{style}", label=name, **look)
     _name_positions(ax, x, log)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.6)
@@ -231,6 +238,15 @@ def _checked_series(series: Mapping[str, ArrayLike], count: int) -> dict[str, Ar
                 f"{name} has shape {values.shape}"
             )
     return checked
+
+
+def _beside_each_other(x: Array, names: Sequence[str], with_bars: Sequence[str], log: bool) -> dict[str, Array]:
+    """The positions of each series, moved a little so that error bars of several do not cover each other."""
+    if len(with_bars) < 2:
+        return dict.fromkeys(names, x)
+    axis = np.log(x) if log else x
+    steps = BAR_DISTANCE * np.ptp(axis) * (np.arange(len(names)) - (len(names) - 1) / 2)
+    return {name: np.exp(axis + step) if log else axis + step for name, step in zip(names, steps, strict=True)}
 
 
 def _name_positions(ax: Axes, x: Array, log: bool) -> None:

@@ -65,9 +65,10 @@ def errors_along_the_chain(found: LinearFusion, ax: Axes | None = None) -> Axes:
     best = selection.best
     ax.plot(best, selection.mse[best], "o", color=BLACK, markersize=11, fillstyle="none", label="best time")
     ax.axhline(found.held_out_mse, color=VERMILLION, linestyle="-.", linewidth=1.5, label="fusion, other rows")
-    ax.axhline(selection.row_oracle_mse, color=GREY, linestyle=":", linewidth=1.5, label="best time of each row")
+    label = "each row's best, rows that choose"
+    ax.axhline(selection.row_oracle_mse, color=GREY, linestyle=":", linewidth=1.5, label=label)
     _time_axis(ax, found.times)
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 1.1 * max(*selection.mse, *selection.held_out_mse, found.held_out_mse, TINY))
     ax.set_ylabel("mean squared error of the value in [0, 1]")
     legend_above(ax, columns=2)
     return ax
