@@ -20,6 +20,12 @@ def sampling(monkeypatch):
 
 
 @pytest.fixture
+def diagnosis(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("diagnosis")
+
+
+@pytest.fixture
 def scaling(monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPTS))
     return importlib.import_module("scaling")
@@ -173,3 +179,24 @@ def test_latency_ends_where_program_and_torch_differ(latency):
     model.scale_.values = model.scale_.values + 1.0
     with pytest.raises(RuntimeError, match="the program of changed must answer as torch does, however: it is"):
         latency.check(case, x)
+
+
+def test_diagnosis_writes_numbers_and_page_of_the_model_that_is_asked_for(diagnosis, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    diagnosis.main(["--quick", "--only", "diabetes_balanced", "--out", str(tmp_path)])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "diagnosis_diabetes_balanced.html",
+        "diagnosis_diabetes_balanced.json",
+    ]
+    written = json.loads((tmp_path / "diagnosis_diabetes_balanced.json").read_text())
+    assert written["dataset"] == "diabetes"
+    assert [record["step"] for record in written["training"]] == [5, 10]
+    assert "denoise_cosine" in written["training"][0]
+    assert written["measurements"]["noise"]["max_deviation"] < 1e-4
+    assert written["measurements"]["fusion"]["sentence"] in capsys.readouterr().out
+
+
+def test_a_quick_diagnosis_does_not_replace_results(diagnosis, capsys):
+    with pytest.raises(SystemExit):
+        diagnosis.main(["--quick"])
+    assert "name a folder of your own with --out" in capsys.readouterr().err

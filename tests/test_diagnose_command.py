@@ -26,7 +26,7 @@ def home(tmp_path_factory):
     data = str(folder / "rows.csv")
     for name, target, *options in (
         ("price", "price", "--drop", "id", "stars"),
-        ("stars", "stars", "--drop", "id", "price", "--classify"),
+        ("stars", "stars", "--drop", "id", "price", "--classify", "--diagnose"),
         ("point", "price", "--drop", "id", "stars", "--method", "value-squared"),
     ):
         assert main(["fit", data, "--target", target, *options, *FAST, "--out", str(folder / name)]) == 0
@@ -76,6 +76,14 @@ def test_a_page_needs_nothing_beside_itself(home, tmp_path, capsys):
     assert "must not exist yet, however: it does" in capsys.readouterr().err
     assert page.read_text() == html
     assert main([*arguments, "--force"]) == 0
+
+
+def test_cosines_that_training_noted_are_drawn_too(home, tmp_path):
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "theory.html"
+    assert main(["diagnose", str(home / "stars"), str(home / "rows.csv"), "--out", str(page)]) == 0
+    assert page.read_text().count("<figure>") == 10
+    assert "Mean cosines of the gradients of two times during training." in page.read_text()
 
 
 def test_a_long_file_is_sampled_and_that_is_told(home, monkeypatch, capsys):

@@ -92,7 +92,8 @@ DRAWINGS = (
         "fusion",
         plots.errors_along_the_chain,
         "Squared error of the value read off the chain at each time, and of the fusion of all times.",
-        "Values are means over the chains of a row. The best time of each row cannot be chosen without the truth.",
+        "Values are means over the chains of a row. The best time of each row, here of the rows that "
+        "choose, cannot be told without the truth.",
     ),
     _Drawing(
         "fusion",

@@ -40,6 +40,9 @@ def add(commands: Any) -> None:
     command.add_argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
     command.add_argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
     command.add_argument(
+        "--diagnose", action="store_true", help="note how gradients of different times agree, for diffor diagnose --out"
+    )
+    command.add_argument(
         "--log-to",
         metavar="PLACE",
         help="watch training: tensorboard:FOLDER, or mlflow:ADDRESS as in mlflow:sqlite:///a.db",
@@ -107,6 +110,9 @@ def run(arguments: argparse.Namespace) -> None:
     _check_calibration_file(arguments)
     check_log_target(arguments.log_to)
     check_method_choice(arguments)
+    if arguments.diagnose and arguments.method != DIFFOR:
+        raise UsageError(f"--diagnose is for diffor, whose theory is measured, however: --method is "
+                         f"{arguments.method}; leave it out")  # fmt: skip
     table, task, rows = read_training_rows(arguments)
     validation = {}
     if arguments.valid is not None:
@@ -264,6 +270,7 @@ def make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> A
     }
     bounds = None if arguments.bounds is None else tuple(arguments.bounds)
     if arguments.method == DIFFOR:
+        shared["diagnose"] = arguments.diagnose or None
         if grades is not None:
             return DiffoRClassifier(grades=grades, **shared)
         return DiffoRRegressor(bounds=bounds, transform=arguments.transform, **shared)

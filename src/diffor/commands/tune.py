@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
         _check_study(Path(arguments.study), out)
     check_method_choice(arguments)
     _, task, rows = read_training_rows(arguments)
-    of_the_run = {"time_limit": None, "checkpoint": None, "log_to": None}
+    of_the_run = {"time_limit": None, "checkpoint": None, "log_to": None, "diagnose": False}
     estimator = make_estimator(argparse.Namespace(**vars(arguments) | of_the_run), task.grades)
     try:
         with library_messages():

@@ -65,8 +65,7 @@ def errors_along_the_chain(found: LinearFusion, ax: Axes | None = None) -> Axes:
     best = selection.best
     ax.plot(best, selection.mse[best], "o", color=BLACK, markersize=11, fillstyle="none", label="best time")
     ax.axhline(found.held_out_mse, color=VERMILLION, linestyle="-.", linewidth=1.5, label="fusion, other rows")
-    label = "each row's best, rows that choose"
-    ax.axhline(selection.row_oracle_mse, color=GREY, linestyle=":", linewidth=1.5, label=label)
+    ax.axhline(selection.row_oracle_mse, color=GREY, linestyle=":", linewidth=1.5, label="each row's best time")
     _time_axis(ax, found.times)
     ax.set_ylim(0, 1.1 * max(*selection.mse, *selection.held_out_mse, found.held_out_mse, TINY))
     ax.set_ylabel("mean squared error of the value in [0, 1]")
@@ -131,9 +130,7 @@ def cosines_in_training(records: Sequence[Mapping[str, float]], ax: Axes | None 
     """Draw the mean cosines that a history logged, step by step: ``History.diagnostics``."""
     known = [record for record in records if "denoise_cosine" in record]
     if not known:
-        raise ValueError(
-            "records must hold cosines, however: there are none; train with TrainConfig(diagnose=True) and DiffoR"
-        )
+        raise ValueError("records must hold cosines, however: there are none; fit DiffoR with diagnose=True")
     ax = new_axes(ax)
     steps = [record["step"] for record in known]
     ax.axhline(0, color=BLACK, linewidth=0.8, linestyle="--")
