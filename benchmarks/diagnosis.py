@@ -6,6 +6,7 @@ model ``paper`` is that of the ablation in its size ``small``.
 
     python benchmarks/diagnosis.py --root DATA                      all, written to benchmarks/results/diagnosis_*.json
     python benchmarks/diagnosis.py --root DATA --only kin8nm_paper  one of them
+    python benchmarks/diagnosis.py --root DATA --pages              with a page beside each, as diffor diagnose writes
     python benchmarks/diagnosis.py --quick --out FOLDER             a smoke check, on a table that comes with a package
 """
 
@@ -36,8 +37,8 @@ TABLES = ("vlengagement", "kin8nm")
 MAX_TRAIN_ROWS = 5000
 
 
-def diagnose_table(name: str, root: str | None, settings: dict[str, Any], folder: Path, stem: str) -> list[str]:
-    """Train a model on a table, measure it, write numbers and page, and give what they say."""
+def diagnose_table(name: str, root: str | None, settings: dict[str, Any], out: Path, has_page: bool) -> list[str]:
+    """Train a model on a table, measure it, write the numbers, also a page if asked for, and give what they say."""
     source = DATASETS[name]
     samples, (train, test) = source.read(root), source.split(root, 0)
     train = train[:MAX_TRAIN_ROWS]
@@ -54,11 +55,12 @@ def diagnose_table(name: str, root: str | None, settings: dict[str, Any], folder
         "training": model.history_.diagnostics,
         **found.to_json(),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{stem}.json", json.dumps(content, indent=1, allow_nan=False).encode())
-    about = f"The paper's theory, measured on {name}: {len(train)} rows to learn from, {len(test)} to measure on."
-    sections = diagnosis_sections(found, about, model.history_)
-    write_page(folder / f"{stem}.html", html_page(f"DiffoR: the theory on {name}", sections))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, json.dumps(content, indent=1, allow_nan=False).encode())
+    if has_page:
+        about = f"The paper's theory, measured on {name}: {len(train)} rows to learn from, {len(test)} to measure on."
+        sections = diagnosis_sections(found, about, model.history_)
+        write_page(out.with_suffix(".html"), html_page(f"DiffoR: the theory on {name}", sections))
     return [finding.sentence for finding in found.findings]
 
 
@@ -68,6 +70,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--root", help="folder of the data sets")
     parser.add_argument("--only", metavar="TABLE_MODEL", help="one of them, as vlengagement_paper")
     parser.add_argument("--quick", action="store_true", help="a smoke check; needs --out")
+    parser.add_argument("--pages", action="store_true", help="write pages, too")
     parser.add_argument("--out", type=Path, help="folder to write (default: benchmarks/results)")
     arguments = parser.parse_args(words)
     if arguments.quick and arguments.out is None:
@@ -77,9 +80,8 @@ def main(words: Sequence[str] | None = None) -> None:
         for model, settings in MODELS.items():
             if arguments.only in (None, f"{table}_{model}"):
                 changed = {**settings, **QUICK} if arguments.quick else settings
-                stem = f"diagnosis_{table}_{model}"
-                said = diagnose_table(table, arguments.root, changed, arguments.out or RESULTS, stem)
-                print("\n".join([stem, *said]), flush=True)
+                out = (arguments.out or RESULTS) / f"diagnosis_{table}_{model}.json"
+                print("\n".join([out.stem, *diagnose_table(table, arguments.root, changed, out, arguments.pages)]))
 
 
 if __name__ == "__main__":

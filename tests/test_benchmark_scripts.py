@@ -183,7 +183,7 @@ def test_latency_ends_where_program_and_torch_differ(latency):
 
 def test_diagnosis_writes_numbers_and_page_of_the_model_that_is_asked_for(diagnosis, tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    diagnosis.main(["--quick", "--only", "diabetes_balanced", "--out", str(tmp_path)])
+    diagnosis.main(["--quick", "--only", "diabetes_balanced", "--pages", "--out", str(tmp_path)])
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "diagnosis_diabetes_balanced.html",
         "diagnosis_diabetes_balanced.json",

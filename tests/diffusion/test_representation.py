@@ -34,6 +34,31 @@ def test_the_counts_of_unequal_singular_values_are_their_formulas():
     assert 1 <= found.nuclear <= found.entropy <= found.rank
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_papers_count_lies_between_one_and_the_rank(seed):
+    found = effective_rank(np.random.default_rng(seed).normal(size=(20, 6)) * np.logspace(0, -seed, 6))
+    assert 1 <= found.nuclear <= found.rank <= 6
+
+
+def test_an_embedding_that_matches_a_gram_matrix_has_its_rank():
+    factor = np.random.default_rng(0).normal(size=(12, 3))
+    levels, directions = np.linalg.eigh(factor @ factor.T)
+    embedding = directions * np.sqrt(levels.clip(0))  # 12 columns, of which the Gram matrix needs 3
+    np.testing.assert_allclose(embedding @ embedding.T, factor @ factor.T, atol=1e-10)
+    assert effective_rank(embedding).rank == 3
+
+
+def test_ranks_of_embeddings_add_up_where_they_are_independent_not_where_they_only_differ_in_pairs():
+    rng = np.random.default_rng(0)
+    apart = [rng.normal(size=(12, rank)) for rank in (1, 2, 3)]
+    assert effective_rank(np.hstack(apart)).rank == 6
+    plane = rng.normal(size=(12, 2))
+    lines = [plane @ [[np.cos(angle)], [np.sin(angle)]] for angle in (0.0, 1.0, 2.0)]
+    for one, other in pairwise([*lines, lines[0]]):
+        assert effective_rank(np.hstack([one, other])).rank == 2  # they meet in zero, pair by pair ...
+    assert effective_rank(np.hstack(lines)).rank == 2  # ... and yet three of them have no three directions
+
+
 def test_rounding_is_no_direction_and_zeros_have_none():
     assert effective_rank(np.diag([1.0, 1e-7])).rank == 1
     assert effective_rank(np.zeros((3, 2))).rank == 0

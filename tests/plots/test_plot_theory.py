@@ -1,6 +1,7 @@
 """Figures of the theory: what they draw, from results with known figures."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,6 +143,16 @@ def test_risks_stand_beside_the_size_of_their_embedding():
     labels = [label.get_text() for label in ax.get_xticklabels()]
     assert labels[0].startswith("one time\n1 numbers,\neffective rank 1.0")
     assert "0" in [text.get_text() for text in annotations(ax)]  # six numbers read the target exactly
+
+
+def test_a_risk_that_dwarfs_the_others_is_cut_and_said_to_be():
+    found = representation()
+    wild = replace(found, hidden=replace(found.hidden, held_out_risk=100 * found.single.held_out_risk))
+    ax = plots.embeddings_compared(wild)
+    highest = max(max(one.risk, one.held_out_risk) for one in (found.single, found.multiple))
+    assert max(bar.get_height() for bar in ax.patches) == pytest.approx(3 * highest)
+    assert f"{100 * found.single.held_out_risk:.2g}, cut" in [text.get_text() for text in annotations(ax)]
+    assert not any("cut" in text.get_text() for text in annotations(plots.embeddings_compared(found)))
 
 
 def test_every_pair_of_times_is_a_point():

@@ -73,12 +73,7 @@ def calibration_of_methods(
     ax = new_axes(ax)
     ax.axhline(0, linestyle="--", color=BLACK, linewidth=1, label="ideal")
     for place, (method, values) in enumerate(achieved.items()):
-        coverage = np.asarray(values, dtype=np.float64)
-        if coverage.shape != nominal.shape:
-            raise ValueError(
-                f"each method must have one coverage for each of {len(nominal)} levels, "
-                f"however: {method} has shape {coverage.shape}"
-            )
+        coverage = _coverages(method, values, len(nominal), "levels")
         colour, marker = METHOD_LOOKS[place % len(METHOD_LOOKS)]
         line = "-" if method in ours else ":"
         beyond = 100 * (coverage - nominal)
@@ -104,12 +99,7 @@ def coverage_by_dataset(
     ax.axvspan(*band, color=GREY, alpha=0.3, linewidth=0, label=f"{band[0]:.0%} to {band[1]:.0%}")
     ax.axvline(nominal, linestyle="--", color=BLACK, linewidth=1, label=f"nominal {nominal:.0%}")
     for place, (method, values) in enumerate(coverages.items()):
-        shares = np.asarray(values, dtype=np.float64)
-        if shares.shape != places.shape:
-            raise ValueError(
-                f"each method must have one coverage for each of {len(places)} data sets, "
-                f"however: {method} has shape {shares.shape}"
-            )
+        shares = _coverages(method, values, len(places), "data sets")
         colour, marker = METHOD_LOOKS[place % len(METHOD_LOOKS)]
         ax.plot(shares, places, marker, color=colour, markersize=5, alpha=0.9, label=method)
     ax.set_yticks(places, list(datasets), fontsize=8)
@@ -166,6 +156,17 @@ def joined_groups(ranks: ArrayLike, difference: float) -> list[tuple[int, int]]:
         if last > first and (not groups or last > groups[-1][1]):
             groups.append((first, last))
     return groups
+
+
+def _coverages(method: str, values: ArrayLike, count: int, of_what: str) -> Array:
+    """A method's coverages as numbers, if there are as many as there should be. **Shape:** ``(count,)``."""
+    found: Array = np.asarray(values, dtype=np.float64)
+    if found.shape != (count,):
+        raise ValueError(
+            f"each method must have one coverage for each of {count} {of_what}, "
+            f"however: {method} has shape {found.shape}"
+        )
+    return found
 
 
 def _names_at_right(ax: Axes, names: Sequence[str], x: Array, y: Array, ours: Sequence[str]) -> None:

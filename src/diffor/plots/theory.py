@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TOP = 1.2
 """Height of the figure of bounds: those that are larger say nothing and are drawn at the edge."""
+MOST_RISK = 3.0
+"""Risks up to so many times those of the smaller embeddings are drawn in full."""
 TINY = 1e-9
 """Risks below this are rounding: as many numbers as rows fit them exactly."""
 MAX_CELL_NUMBERS = 12
@@ -91,15 +93,23 @@ def weights_of_times(found: LinearFusion, ax: Axes | None = None) -> Axes:
 
 
 def embeddings_compared(found: Representation, ax: Axes | None = None) -> Axes:
-    """Draw the risk of the best linear readout of each embedding, on its own rows and on others."""
+    """Draw the risk of the best linear readout of each embedding, on its own rows and on others.
+
+    That of many numbers on few rows can be a thousand times the others: such bars end at the edge, and say so.
+    """
     ax = new_axes(ax)
+    top = MOST_RISK * max(max(one.risk, one.held_out_risk) for one in (found.single, found.multiple)) or None
     places = np.arange(len(found.readouts))
     looks = (("risk", -0.2, SKY, "", "on the rows that fit it"), ("held_out_risk", 0.2, BLUE, "//", "on other rows"))
     for name, shift, colour, hatch, label in looks:
         heights = [getattr(one, name) for one in found.readouts]
-        bars = ax.bar(places + shift, heights, 0.38, color=colour, hatch=hatch, edgecolor=BLACK, linewidth=0.6)
+        drawn = [min(height, top or height) for height in heights]
+        bars = ax.bar(places + shift, drawn, 0.38, color=colour, hatch=hatch, edgecolor=BLACK, linewidth=0.6)
         bars.set_label(label)
-        ax.bar_label(bars, [f"{height:.2g}" if height > TINY else "0" for height in heights], fontsize=8, padding=2)
+        words = [f"{height:.2g}" if height > TINY else "0" for height in heights]
+        cut = [f"{word}, cut" if height > shown else word
+               for word, height, shown in zip(words, heights, drawn, strict=True)]  # fmt: skip
+        ax.bar_label(bars, cut, fontsize=8, padding=2)
     names = [f"{one.name}\n{one.dimensions} numbers,\neffective rank {one.rank.nuclear:.1f}" for one in found.readouts]
     ax.set_xticks(places, names, fontsize=9)
     ax.set_ylabel("mean squared error of a linear readout")
