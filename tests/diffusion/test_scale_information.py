@@ -139,6 +139,12 @@ def test_what_is_explained_at_the_heads_own_times():
     assert "own head" not in elsewhere.sentence
 
 
+def test_estimates_that_are_worse_than_a_constant_are_called_so():
+    found = make_information([[-9.0, -9.0, -9.0], [0.8, 0.6, 0.1], [1.0, 1.0, 0.9]], times=(6, 4, 2))
+    assert "explain 0% (worse than a constant) at the highest noise (time 6)" in found.sentence
+    assert "increment 1 is explained to 0% (worse than a constant), increment 3 to 90%." in found.sentence
+
+
 def test_the_order_of_half_times_is_compared_with_the_order_of_the_heads():
     with_order = make_information([[0.6, 0.1, 0.1], [0.8, 0.6, 0.1], [1.0, 1.0, 1.0]])
     assert with_order.half_times.tolist() == [9, 5, 1]

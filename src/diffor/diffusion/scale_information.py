@@ -97,10 +97,10 @@ class ScaleInformation:
         if saved <= 0:
             told = f"saves none: where its samples miss, that costs {-saved:.1f} bits more than they save elsewhere"
         return (
-            f"At the highest noise (time {self.times[0]}) the estimates explain {first} of the increments' variance, "
-            f"which the features alone give, and {last} at the lowest (time {self.times[-1]}), where they start from "
-            f"the almost uncorrupted truth.{constant} {self._order_in_words()} Of {self.entropy.sum():.1f} bits in the "
-            f"increments, counted one by one, a prediction {told}; {width}."
+            f"Of the increments' variance the estimates explain {first} at the highest noise (time {self.times[0]}), "
+            f"where only the features tell anything, and {last} at the lowest (time {self.times[-1]}), where they "
+            f"start from the almost uncorrupted truth.{constant} {self._order_in_words()} Of "
+            f"{self.entropy.sum():.1f} bits in the increments, counted one by one, a prediction {told}; {width}."
         )
 
     @property
@@ -220,7 +220,12 @@ def _cell_shares(filled: ArrayLike, n_bins: int) -> Array:
 
 
 def _as_share(value: float) -> str:
-    return f"{max(value, 0.0):.0%}"
+    """A share of variance in words; estimates that are farther off than the mean explain none.
+
+    >>> _as_share(0.256), _as_share(-3.0)
+    ('26%', '0% (worse than a constant)')
+    """
+    return f"{value:.0%}" if value >= 0 else "0% (worse than a constant)"
 
 
 def _ranks(values: NDArray[Any]) -> Array:
