@@ -138,7 +138,7 @@ def _figures(cells: Cells, dial: Dial, own: Sequence[Contrast], measure: Measure
     positions = dial.positions()
     if not dial.is_numeric or len(positions) < 3:
         return []
-    scale, unit = (100, "percent") if is_relative(measure) else (1, "difference")
+    scale, unit = (100, ", percent") if is_relative(measure) else (1, "")
     better = "higher" if measure.greater_is_better else "lower"
     known = {(one.dataset, one.method): one for one in own}
     series, bars = {}, {}
@@ -148,7 +148,7 @@ def _figures(cells: Cells, dial: Dial, own: Sequence[Contrast], measure: Measure
         bars[dataset] = [0.0 if one is None else scale * (one.high - one.mean) for one in points]
     values = [float(value) for value, _ in positions]
     log = values[0] > 0 and values[-1] / values[0] > 20
-    label = f"{measure.heading} less the base's, {unit}; {better} is better"
+    label = f"{measure.heading} less the base's{unit}; {better} is better"
     ax = plots.quality_curve(values, series, bars, title, label, log)
     return [Figure(plots.figure_svg(ax), f"{measure.heading} against {title}")]
 
