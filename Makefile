@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint check speed clean
+.PHONY: demo test lint check large-extras speed clean
 
 demo: $(VENV)/.ready-demo
 	$(VENV)/bin/diffor demo --force
@@ -18,6 +18,10 @@ lint: $(VENV)/.ready-dev
 	$(VENV)/bin/lint-imports
 
 check: lint test
+
+# What some tests need and `make test` does without: Ray and MLflow.
+large-extras: $(VENV)/.ready-dev
+	$(PIP) --editable '.[dev,mlflow,ray]'
 
 speed: $(VENV)/.ready-dev
 	$(VENV)/bin/python benchmarks/speed.py
