@@ -494,7 +494,7 @@ WRONG = {
     "fit HOME/rows.csv --target price": "the following arguments are required: --out",
     "fit HOME/rows.csv HOME/rows.csv --target price --out m": "unrecognized arguments",
     "fit no.csv --target price --out m": "no.csv must be an existing file, however: there is none",
-    "fit HOME --target price --out m": "must be a file, however: it is a folder",
+    "fit HOME/price --target price --out m": "HOME/price must match at least one file, however: none; pass a folder or",
     "fit empty.csv --target price --out m": "empty.csv must hold a table, however: the file is empty",
     "fit header.csv --target price --out m": "header.csv must hold at least one row",
     "fit ragged.csv --target price --out m": "ragged.csv must be a readable CSV file, however: Error tokenizing",

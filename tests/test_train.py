@@ -79,7 +79,7 @@ def make_model_without_seed():
 def test_every_epoch_visits_every_row_once_in_a_new_order():
     rows = make_rows(70)
     run = _Run(make_model(), rows, None, replace(CONFIG, batch_size=20), "")
-    visits = torch.cat([run.batch_index(step) for step in range(7)])  # 140 rows: two epochs
+    visits = torch.cat([run.batches.index(step) for step in range(7)])  # 140 rows: two epochs
     for epoch in (visits[:70], visits[70:]):
         assert sorted(epoch.tolist()) == list(range(70))
     assert visits[:70].tolist() != visits[70:].tolist()
@@ -304,7 +304,7 @@ def test_diagnostics_are_means_over_members_and_empty_for_methods_without_any():
     rows = make_rows()
     members = [make_model(seed).models[0].eval() for seed in (0, 1)]
     run = _Run(OrdinalEnsemble(members), rows, None, CONFIG, "")
-    same = rows.take(run.batch_index(0))
+    same = rows.take(run.batches.index(0))
     alone = [member.method.diagnostics(member.features(same.inputs).clone(), same.y) for member in members]
     expected = {name: (alone[0][name] + alone[1][name]) / 2 for name in alone[0]}
     assert run.diagnostics() == pytest.approx(expected)

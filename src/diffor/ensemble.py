@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from diffor.batches import Batches
 from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import TabularEncoder, TabularInputs, make_tabular_encoder
 from diffor.encoders.image_choice import reads_images
@@ -209,11 +210,17 @@ def fit_ensemble(
     fingerprint: str = "",
     make_images: MakeImages | None = None,
     tracking: Tracking | None = None,
+    batches: Batches | None = None,
 ) -> tuple[OrdinalEnsemble, list[str], History]:
-    """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders."""
+    """Train members, keep those that validation rows prefer, and calibrate them; also names their encoders.
+
+    Steps learn from ``batches`` where these are given, of which ``data`` are then a sample.
+    """
     has_fineness = settings.method == "diffor" and settings.decoding != "cumulative"
     encoders = name_encoders(settings, data, has_fineness)
-    fit = partial(train_members, inputs, settings, data, fingerprint=fingerprint, make_images=make_images)
+    fit = partial(
+        train_members, inputs, settings, data, fingerprint=fingerprint, make_images=make_images, batches=batches
+    )
     tracking = tracking or Tracking(None)
     ensemble, history = fit(encoders, score, own_part(config, settings.partner), tracking=tracking)
     if settings.partner != "none" and history.stopped != "interrupted":
@@ -248,6 +255,7 @@ def train_members(
     fingerprint: str,
     make_images: MakeImages | None,
     tracking: Tracking,
+    batches: Batches | None = None,
 ) -> tuple[OrdinalEnsemble, History]:
     """Members of these kinds, trained side by side until their joint answer is best."""
     ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data), make_images).to(data.y.device)
@@ -255,7 +263,7 @@ def train_members(
     counted = data if data.weights is None else replace(data, images=None).take(data.weights > 0)
     for member in ensemble.models:
         member.method.prepare(counted.y, **counted.side)
-    return ensemble, train(ensemble, data, score, config, fingerprint, tracking)
+    return ensemble, train(ensemble, data, score, config, fingerprint, tracking, batches)
 
 
 def with_steps(ensemble: OrdinalEnsemble, n_steps: int) -> OrdinalEnsemble:

@@ -62,8 +62,8 @@ def is_parquet(path: Path) -> bool:
 def column_names(path: Path) -> list[str]:
     """The names of a file's columns; columns without a name are left out."""
     _check_input(path)
-    with _readable(path):
-        names = _open_parquet(path).schema_arrow.names if is_parquet(path) else _csv_names(path)
+    with readable(path):
+        names = open_parquet(path).schema_arrow.names if is_parquet(path) else _csv_names(path)
     return [name for name in names if not _NAMELESS.fullmatch(name)]
 
 
@@ -72,9 +72,9 @@ def read_table(path: Path, columns: list[str] | None = None, text: Iterable[str]
     import pandas as pd
 
     wanted = column_names(path) if columns is None else columns
-    with _readable(path):
+    with readable(path):
         if is_parquet(path):
-            table = _open_parquet(path).read(columns=wanted).to_pandas(ignore_metadata=columns is not None)
+            table = open_parquet(path).read(columns=wanted).to_pandas(ignore_metadata=columns is not None)
             table = table.reset_index(drop=True)
         else:
             # Where only some columns are asked for, pandas overlooks rows with too many fields.
@@ -100,7 +100,7 @@ def read_chunks(
     those of a Parquet file's row groups that are wanted, one after the other (None: all).
     """
     columns = [*numbers, *text]
-    with _readable(path):
+    with readable(path):
         first = before = 0 if not groups else sum(row_groups(path)[: groups[0]])
         pairs = (
             _parquet_chunks(path, columns, keep, rows, groups)
@@ -122,14 +122,14 @@ def count_rows(path: Path) -> int | None:
     """Number of rows where the file says so without being read, else None."""
     if not is_parquet(path):
         return None
-    with _readable(path):
-        return int(_open_parquet(path).metadata.num_rows)
+    with readable(path):
+        return int(open_parquet(path).metadata.num_rows)
 
 
 def row_groups(path: Path) -> list[int]:
     """Number of rows in each row group of a Parquet file."""
-    with _readable(path):
-        facts = _open_parquet(path).metadata
+    with readable(path):
+        facts = open_parquet(path).metadata
         return [int(facts.row_group(place).num_rows) for place in range(facts.num_row_groups)]
 
 
@@ -139,7 +139,7 @@ def is_empty(path: Path) -> bool:
 
     if is_parquet(path):
         return count_rows(path) == 0
-    with _readable(path):
+    with readable(path):
         return len(pd.read_csv(path, nrows=1, dtype=str)) == 0
 
 
@@ -168,7 +168,7 @@ def _check_input(path: Path) -> None:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def readable(path: Path) -> Iterator[None]:
     """Say of a file that cannot be read why not, in one line."""
     import pandas as pd
 
@@ -223,14 +223,15 @@ def _parquet_chunks(
     import pandas as pd
 
     wanted = list(dict.fromkeys([*columns, *keep]))
-    for batch in _open_parquet(path).iter_batches(batch_size=rows, row_groups=groups, columns=wanted):
+    for batch in open_parquet(path).iter_batches(batch_size=rows, row_groups=groups, columns=wanted):
         # Integers with gaps stay integers: as floats, long identifiers would be rounded.
         table = batch.select(list(columns)).to_pandas(ignore_metadata=True, integer_object_nulls=True)
         kept = batch.select(list(keep)).to_pandas(ignore_metadata=True, types_mapper=pd.ArrowDtype)
         yield table, kept
 
 
-def _open_parquet(path: Path) -> Any:
+def open_parquet(path: Path) -> Any:
+    """A Parquet file, opened for reading in parts."""
     _require_pyarrow(path)
     from pyarrow import parquet
 

@@ -35,14 +35,18 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight ``(n,)``, side columns ``(n,)`` (``_val`` for X_val).
         """
         self._resolve(X_val, y_val)
+        self._settle_grades(y)
+        codes = grade_codes(y, self.classes_, "y")
+        codes_val = None if y_val is None else grade_codes(y_val, self.classes_, "y_val")
+        return self._fit(X, codes, sample_weight, X_val, codes_val, side)
+
+    def _settle_grades(self, y: Any) -> None:
+        """Find the grades among targets and settle what depends on their number. **Shape:** ``(n,)``."""
         check_decision(self.decision, ALL_DECISIONS)
         self.classes_ = find_grades(y, self.grades)
         self.settings_ = adapt_to_grades(self.settings_, len(self.classes_), self.get_params(deep=False))
         self._check_method("grades", len(self.classes_))
         self.scale_ = GradeScale(len(self.classes_))
-        codes = grade_codes(y, self.classes_, "y")
-        codes_val = None if y_val is None else grade_codes(y_val, self.classes_, "y_val")
-        return self._fit(X, codes, sample_weight, X_val, codes_val, side)
 
     def predict(
         self,

@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 import diffor
 from diffor.baselines.distribution import PointMethod
+from diffor.batches import Batches
 from diffor.checkpoint import CheckpointError, load_folder, save_folder
 from diffor.compiled import compile_networks
 from diffor.conformal import Calibration
@@ -246,7 +247,16 @@ class OrdinalEstimator(HubMethods, BaseEstimator):
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return torch.device(self.device)
 
-    def _train(self, data: Rows, valid: Rows | None, y_valid: Array | None, started: float) -> None:
+    def _train(
+        self,
+        data: Rows,
+        valid: Rows | None,
+        y_valid: Array | None,
+        started: float,
+        batches: Batches | None = None,
+        **changes: Any,
+    ) -> None:
+        """Fit the model; with ``batches``, data are a sample of these. ``changes`` are those of the configuration."""
         device = self._device()
         # What the guide took is gone from the time that was given.
         left = None if self.time_limit is None else max(self.time_limit - (time.monotonic() - started), 1e-3)
@@ -257,6 +267,8 @@ class OrdinalEstimator(HubMethods, BaseEstimator):
             seed=self.seed_,
             verbose=self.verbose,
         )
+        run = changes.pop("run", "")
+        config = replace(config, **changes)
         score = None
         if valid is not None and y_valid is not None:
             is_costly = METHODS[self.settings_.method].draws_are_costly and self.settings_.decoding != "cumulative"
@@ -267,12 +279,13 @@ class OrdinalEstimator(HubMethods, BaseEstimator):
                 "pass X_val and y_val, or more rows"
             )
         is_named = self.checkpoint_dir is not None or self.log_to is not None
-        fingerprint = name_run(self.settings_, data) if is_named else ""
+        fingerprint = name_run(self.settings_, data) + run if is_named else ""
         name, settings = f"{self.preset}-{fingerprint[:12]}", asdict(self.settings_) | {"seed": self.seed_}
         maker = self._network_maker()
-        with limit_threads(self.n_jobs), tracked(self.log_to, name, settings) as (tracking, final):
+        log_to = self.log_to if batches is None or batches.world.is_first else None
+        with limit_threads(self.n_jobs), tracked(log_to, name, settings) as (tracking, final):
             self.model_, self.encoders_, self.history_ = fit_ensemble(
-                self.inputs_, self.settings_, data.to(device), score, config, fingerprint, maker, tracking
+                self.inputs_, self.settings_, data.to(device), score, config, fingerprint, maker, tracking, batches
             )
             final.update(self.history_.totals())
 

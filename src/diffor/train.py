@@ -1,4 +1,4 @@
-"""The one training loop: any model, rows in memory or images decoded on the way, the best weights at the end.
+"""The one training loop: any model, rows in memory or streamed, one process or many, the best weights at the end.
 
 Every step draws its rows, noise and dropout from a seed of its own, so a run that resumes from a checkpoint repeats
 an uninterrupted one bit for bit, with no generator state to save.
@@ -19,64 +19,26 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from diffor.batches import Batches, MemoryBatches, step_seed
+from diffor.batches import Rows as Rows
 from diffor.checkpoint import CheckpointError, pack, unpack, write_atomically
 from diffor.encoders.image_encoders import learning_rate_groups
-from diffor.encoders.lazy_images import LazyImages
-from diffor.method import Inputs, OrdinalEnsemble
+from diffor.encoders.sparse_embedding import sparse_tables
+from diffor.method import OrdinalEnsemble
 from diffor.optimizer import FlatAdam
 from diffor.prediction import Prediction
+from diffor.row_adagrad import RowAdagrad
 from diffor.tracking import Tracking
 
 STATE = "training.safetensors"
-STEPS_AHEAD = 2
-"""Steps whose images are decoded by worker processes while one is computed."""
+TABLE_RATE = 10.0
+"""Learning rate of sparse tables, in units of that of all others: a row is met in few steps."""
 PREDICT_ROWS = 4096
 """Samples (rows times draws) that one denoiser call handles: enough for full speed, while its intermediate results stay
 below the size where every allocation asks the system for fresh pages, which halves the speed."""
 
 CHEAP_SHARE = 4
 """Samples that a row counts as where none costs a run of a network."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows as tensors: inputs, targets in [0, 1], weights with mean 1, the keys of their noise, and side columns."""
-
-    inputs: Inputs
-    y: Tensor
-    weights: Tensor | None
-    keys: Tensor
-    side: dict[str, Tensor] = field(default_factory=dict)
-    """What some methods need beyond features and targets, by name. **Shape:** each ``(n,)``."""
-    images: LazyImages | None = None
-    """Images that are not decoded yet: those of the rows that are taken become their first input."""
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def take(self, index: Tensor | slice, step: int | None = None) -> Rows:
-        """Some of the rows, their images decoded, and augmented where a step of training is named."""
-        weights = None if self.weights is None else self.weights[index]
-        keys = self.keys[index.to(self.keys.device) if isinstance(index, Tensor) else index]
-        side = {name: column[index] for name, column in self.side.items()}
-        inputs = tuple(part[index] for part in self.inputs)
-        if self.images is not None:
-            pixels = self.images[index] if step is None else self.images.training_rows(index, keys, step)
-            inputs = (pixels, *inputs)
-        return Rows(inputs, self.y[index], weights, keys, side)
-
-    def expect(self, index: Tensor) -> None:
-        """Announce rows of a later step, so that their images are decoded meanwhile."""
-        if self.images is not None:
-            self.images.expect(index)
-
-    def to(self, device: torch.device) -> Rows:
-        """The same rows on a device (keys stay where noise is made)."""
-        weights = None if self.weights is None else self.weights.to(device)
-        side = {name: column.to(device) for name, column in self.side.items()}
-        inputs = tuple(part.to(device) for part in self.inputs)
-        images = None if self.images is None else self.images.to(device)
-        return Rows(inputs, self.y.to(device), weights, self.keys, side, images)
 
 
 @dataclass(frozen=True)
@@ -113,6 +75,8 @@ class History:
     best_step: int = 0
     best_score: float | None = None
     steps: int = 0
+    rows: int = 0
+    """Rows that the steps have learned from, over all processes."""
     seconds: float = 0.0
     stopped: str = "running"
     diagnostics: list[dict[str, float]] = field(default_factory=list)
@@ -131,14 +95,16 @@ def train(
     config: TrainConfig,
     fingerprint: str = "",
     tracking: Tracking | None = None,
+    batches: Batches | None = None,
 ) -> History:
     """Train the members of a model in place and leave them with their best weights.
 
     ``score(model)`` is the validation loss to stop on (lower is better); without it the last averaged weights are
     kept. ``fingerprint`` names data and settings, so that a checkpoint of another run is refused.
-    ``tracking`` is told the figures of every evaluation.
+    ``tracking`` is told the figures of every evaluation. ``batches`` are the rows of each step where these are not
+    ``data``, which are then a sample of them.
     """
-    run = _Run(model, data, score, config, fingerprint, tracking)
+    run = _Run(model, data, score, config, fingerprint, tracking, batches)
     if config.checkpoint_dir is not None:
         run.resume()
     run.tracking.start(run.history.steps)
@@ -166,18 +132,25 @@ class _Run:
         config: TrainConfig,
         fingerprint: str,
         tracking: Tracking | None = None,
+        batches: Batches | None = None,
     ) -> None:
         self.model, self.data, self.score, self.config, self.fingerprint = model, data, score, config, fingerprint
         self.tracking = tracking or Tracking(None)
+        self.batches = batches or MemoryBatches(data, config.batch_size, config.seed, config.accumulate)
+        self.world = self.batches.world
         self.history = History()
+        tables = sparse_tables(model)
+        apart = {id(table) for table in tables}
         self.optimizer = FlatAdam(
-            model.parameters(), weight_decay=config.weight_decay, factors=self.rate_factors(model, config)
+            (parameter for parameter in model.parameters() if id(parameter) not in apart),
+            weight_decay=config.weight_decay,
+            factors=self.rate_factors(model, config),
         )
+        self.tables = RowAdagrad(tables, self.world)
         self.average = self.optimizer.values.clone()
         self.best: Tensor | None = None
         self.best_buffers: dict[str, Tensor] = {}  # running averages belong to the weights they were made with
-        self.batch = min(config.batch_size, len(data))
-        self.order = (-1, torch.empty(0, dtype=torch.int64))
+        self.best_tables: list[Tensor] = []
         self.losses: list[dict[str, float]] = []
         self.started, self.seconds_before = time.monotonic(), 0.0
 
@@ -214,69 +187,59 @@ class _Run:
     def step(self) -> None:
         """One update from one batch."""
         step = self.history.steps
-        self.seed(step)
         self.model.train()
         terms = self.add_gradients(step)
+        self.world.add(self.optimizer.gradient)
         # Independent members have independent gradients: their joint norm grows with the root of their number.
         self.optimizer.clip(self.config.gradient_clip * math.sqrt(len(self.model.members)))
-        self.optimizer.step(self.config.learning_rate * self.rate_factor())
+        rate = self.config.learning_rate * self.rate_factor()
+        self.optimizer.step(rate)
+        self.tables.step(TABLE_RATE * rate)
         # Early averages must forget the random start, so the memory grows with the run.
         memory = min(self.config.ema, (1 + step) / (10 + step))
         self.average.lerp_(self.optimizer.values, 1 - memory)
         self.losses.append(terms)
         self.history.steps += 1
+        self.history.rows += self.batches.count(step)
 
     def add_gradients(self, step: int) -> dict[str, float]:
-        """Gradients of a step's loss, whose terms are returned; a batch may be computed in pieces, to save memory."""
-        index = self.batch_index(step)
-        if self.data.images is not None:
-            for ahead in range(STEPS_AHEAD + 1):
-                self.data.expect(self.batch_index(step + ahead))
+        """Gradients of this process's lanes of a step, whose terms are returned.
+
+        They may be computed in pieces, to save memory.
+        """
         sums: dict[str, float] = {}
-        for piece in torch.tensor_split(index, min(self.config.accumulate, len(index))):
-            rows, share = self.data.take(piece, step), len(piece) / len(index)
-            terms = self.model(rows.inputs, rows.y, rows.weights, **rows.side)
-            loss = torch.stack(list(terms.values())).sum()
-            if not torch.isfinite(loss):
-                raise FloatingPointError(
-                    f"the loss became {loss.item()} at step {step}: lower learning_rate "
-                    f"(now {self.config.learning_rate}) or look for extreme values in X"
-                )
-            (loss if share == 1 else loss * share).backward()  # type: ignore[no-untyped-call]
-            for name, term in terms.items():
-                sums[name] = sums.get(name, 0.0) + share * float(term.detach())
+        before = [buffer.clone() for buffer in self.model.buffers()] if len(self.batches.lanes) > 1 else []
+        for lane in self.batches.lanes:
+            for buffer, kept in zip(self.model.buffers(), before, strict=False):
+                buffer.copy_(kept)  # methods that count their steps count this one once
+            self.seed(step, lane)
+            for rows, share in self.batches.pieces(step, lane):
+                terms = self.model(rows.inputs, rows.y, rows.weights, **rows.side)
+                loss = torch.stack(list(terms.values())).sum()
+                if not torch.isfinite(loss):
+                    raise FloatingPointError(
+                        f"the loss became {loss.item()} at step {step}: lower learning_rate "
+                        f"(now {self.config.learning_rate}) or look for extreme values in X"
+                    )
+                (loss if share == 1 else loss * share).backward()  # type: ignore[no-untyped-call]
+                for name, term in terms.items():
+                    sums[name] = sums.get(name, 0.0) + share * float(term.detach())
         return sums
 
-    def seed(self, step: int) -> None:
-        """Make all that is random in a step depend on its number."""
+    def seed(self, step: int, lane: int = 0) -> None:
+        """Make all that is random in a lane of a step depend on their numbers."""
+        seed = step_seed(self.config.seed, step, lane)
         if self.data.y.device.type == "cpu":
             # Without a GPU, torch.manual_seed notes for each one to come where it was called: a millisecond a step.
-            torch.default_generator.manual_seed(step_seed(self.config.seed, step))
+            torch.default_generator.manual_seed(seed)
         else:
-            torch.manual_seed(step_seed(self.config.seed, step))
-
-    def batch_index(self, step: int) -> Tensor:
-        """Rows of a step: epochs are shuffled one after another and cut into equal batches. **Shape:** ``(b,)``."""
-        n, first = len(self.data), step * self.batch
-        epochs = [(first + offset) // n for offset in (0, self.batch - 1)]
-        parts = []
-        for epoch in range(epochs[0], epochs[1] + 1):
-            order = self.epoch_order(epoch)
-            parts.append(order[max(first - epoch * n, 0) : first + self.batch - epoch * n])
-        return torch.cat(parts).to(self.data.y.device)
-
-    def epoch_order(self, epoch: int) -> Tensor:
-        """The shuffled rows of an epoch, which its number determines. **Shape:** ``(n,)``."""
-        if self.order[0] != epoch:
-            generator = torch.Generator().manual_seed(step_seed(self.config.seed, -1 - epoch))
-            self.order = (epoch, torch.randperm(len(self.data), generator=generator))
-        return self.order[1]
+            torch.manual_seed(seed)
 
     def rate_factor(self) -> float:
         """Share of the learning rate at this moment: linear warm-up, then half a cosine down to zero."""
         config, done = self.config, self.history.steps / self.config.max_steps
         if config.time_limit is not None:  # whichever ends the run first
-            done = max(done, min(1.0, self.seconds() / config.time_limit))
+            done = max(done, min(1.0, self.world.same(self.seconds()) / config.time_limit))
         if done < config.warmup_share:
             return (self.history.steps + 1) / (config.max_steps * config.warmup_share + 1)
         if not config.decay:
@@ -286,27 +249,41 @@ class _Run:
     def evaluate(self) -> None:
         """Score the averaged weights on the validation rows and remember them if they are the best."""
         record: dict[str, float] = {"step": self.history.steps, "seconds": self.seconds()}
-        if self.losses:
-            count = len(self.losses) * len(self.model.members)
-            record |= {name: sum(loss[name] for loss in self.losses) / count for name in self.losses[0]}
-            self.losses = []
+        record |= self.mean_losses()
         if self.score is not None:
-            self.optimizer.show(self.average)
-            record["valid_crps"] = self.score(self.model.eval())
-            self.optimizer.show(self.optimizer.values)
+            record["valid_crps"] = self.world.answer(self.validate)
             if self.history.best_score is None or record["valid_crps"] < self.history.best_score:
                 self.history.best_score, self.history.best_step = record["valid_crps"], self.history.steps
                 self.best = self.average.clone()
                 self.best_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+                self.best_tables = [table.detach().clone() for table in self.tables.tables]
         self.history.records.append(record)
         rate = self.config.learning_rate * self.rate_factor()
         self.tracking.log(record | {"learning_rate": rate})
         if self.config.diagnose:
             self.history.diagnostics.append({"step": self.history.steps, **self.diagnostics()})
 
+    def mean_losses(self) -> dict[str, float]:
+        """Terms of the loss since the last evaluation, on average over steps and members, summed over processes."""
+        sums: dict[str, float] = {}
+        for losses in self.world.gather(self.losses):
+            for loss in losses:
+                for name, term in loss.items():
+                    sums[name] = sums.get(name, 0.0) + term / (len(losses) * len(self.model.members))
+        self.losses = []
+        return sums
+
+    def validate(self) -> float:
+        """Score of the averaged weights on the validation rows."""
+        assert self.score is not None
+        self.optimizer.show(self.average)
+        score = self.score(self.model.eval())
+        self.optimizer.show(self.optimizer.values)
+        return score
+
     def diagnostics(self) -> dict[str, float]:
         """What the members' methods say about the present weights, on average, always on the same training rows."""
-        rows = self.data.take(self.batch_index(0))
+        rows = self.data.take(MemoryBatches(self.data, self.config.batch_size, self.config.seed).index(0))
         self.model.eval()
         # Features are copied, since those of inference mode take part in no gradient.
         asked = ((member.method, member.features(rows.inputs).clone()) for member in self.model.models)
@@ -318,7 +295,7 @@ class _Run:
         waited = self.history.steps - self.history.best_step
         if self.history.best_score is not None and waited >= self.config.patience * self.config.evaluate_every:
             self.history.stopped = "no better validation score"
-        elif self.config.time_limit is not None and self.seconds() >= self.config.time_limit:
+        elif self.config.time_limit is not None and self.world.same(self.seconds()) >= self.config.time_limit:
             self.history.stopped = "time limit"
         return self.history.stopped != "running"
 
@@ -330,6 +307,9 @@ class _Run:
         if self.history.stopped != "interrupted":  # an interrupted run is continued from its last checkpoint
             self.save()
         self.optimizer.release(final)
+        self.tables.release()
+        for table, best in zip(self.tables.tables, self.best_tables, strict=False):  # none where there was no best
+            table.data.copy_(best)
         for name, buffer in self.model.named_buffers():
             if name in self.best_buffers:
                 buffer.copy_(self.best_buffers[name])
@@ -351,7 +331,7 @@ class _Run:
 
     def save(self) -> None:
         """Write the whole state to one file, atomically."""
-        if self.config.checkpoint_dir is None:
+        if self.config.checkpoint_dir is None or not self.world.is_first:
             return
         history = asdict(self.history) | {"seconds": self.seconds()}
         tensors = {name: getattr(self.optimizer, name) for name in ("values", "first", "second")}
@@ -360,15 +340,19 @@ class _Run:
         if self.best is not None:
             tensors["best"] = self.best
             tensors |= {f"best_buffer.{name}": buffer for name, buffer in self.best_buffers.items()}
+        for place, table in enumerate(self.tables.tables):
+            tensors[f"table.{place}"], tensors[f"squares.{place}"] = table, self.tables.squares[place]
+        tensors |= {f"best_table.{place}": table for place, table in enumerate(self.best_tables)}
         facts = {"history": history, "fingerprint": self.fingerprint}
         write_atomically(Path(str(self.config.checkpoint_dir)) / STATE, pack(tensors, facts))
 
     def resume(self) -> None:
         """Continue from the checkpoint folder, if it holds a run of the same data and settings."""
         path = Path(str(self.config.checkpoint_dir)) / STATE
-        if not path.exists():
+        found = self.world.answer(lambda: unpack(path) if path.exists() else None)
+        if found is None:
             return
-        tensors, facts = unpack(path)
+        tensors, facts = found
         if facts.get("fingerprint") != self.fingerprint:
             raise CheckpointError(
                 f"{path} belongs to a run with other data or settings: choose another checkpoint_dir or delete it"
@@ -382,15 +366,15 @@ class _Run:
         for name, buffer in self.model.named_buffers():  # some methods count their steps
             if f"buffer.{name}" in tensors:
                 buffer.copy_(tensors[f"buffer.{name}"])
+        for place, table in enumerate(self.tables.tables):
+            table.data.copy_(tensors[f"table.{place}"])
+            self.tables.squares[place].copy_(tensors[f"squares.{place}"])
         if "best" in tensors:
             self.best = tensors["best"].to(self.average.device)
             kept = {name.removeprefix("best_buffer."): part for name, part in tensors.items() if "best_buffer." in name}
             self.best_buffers = {name: part.to(self.average.device) for name, part in kept.items()}
-
-
-def step_seed(seed: int, step: int) -> int:
-    """A seed for each step (from 0) and each epoch (below 0) of a run."""
-    return (seed * 1_000_003 + step * 2_654_435_761 + 12_345) % (2**63 - 1)
+            places = range(len(self.tables.tables))
+            self.best_tables = [tensors[f"best_table.{place}"].to(self.average.device) for place in places]
 
 
 @contextmanager

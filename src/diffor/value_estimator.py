@@ -37,19 +37,28 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight ``(n,)``, side columns ``(n,)`` (``_val`` for X_val).
         """
         self._resolve(X_val, y_val)
+        target = as_values(y, "y")
+        self._settle_scale(target, check_weights(sample_weight, len(target)))
+        target_val = None if y_val is None else as_values(y_val, "y_val")
+        if target_val is not None:
+            check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
+        return self._fit(X, target, sample_weight, X_val, target_val, side)
+
+    def _settle_scale(
+        self, target: NDArray[np.float64], weights: Array | None, ends: tuple[float, float] | None = None
+    ) -> None:
+        """Check the method and fit the target's scale; ``ends`` are those of all targets where these are a sample."""
         if self.settings_.decoding == "cumulative":
             raise ValueError(
                 "decoding='cumulative' reads grades, however: this is DiffoRRegressor; use DiffoRClassifier, "
                 "or decoding='chain'"
             )
-        target = as_values(y, "y")
         self._check_method("value")
-        self.scale_ = TargetScale(self._known_bounds(target), self.settings_.transform)
-        self.scale_.fit(target, check_weights(sample_weight, len(target)))
-        target_val = None if y_val is None else as_values(y_val, "y_val")
-        if target_val is not None:
-            check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
-        return self._fit(X, target, sample_weight, X_val, target_val, side)
+        bounds = self._known_bounds(target if ends is None else np.array(ends))
+        if bounds is None and ends is not None and ends[0] < ends[1]:
+            bounds = ends
+        self.scale_ = TargetScale(bounds, self.settings_.transform)
+        self.scale_.fit(target, weights)
 
     def _known_bounds(self, target: NDArray[np.float64]) -> tuple[float, float] | None:
         """The bounds as given; where the method counts from zero and there are none, zero and the largest target."""

@@ -11,6 +11,14 @@ from diffor import files
 from diffor.commands.arguments import add_command, as_count, as_names, as_seconds, as_seed
 from diffor.commands.method_choice import DIFFOR, add_method_arguments, check_method_choice, method_settings
 from diffor.commands.model_folder import check_model_output, save_model, side_values
+from diffor.commands.stream import (
+    add_stream_arguments,
+    check_streamed,
+    is_streamed,
+    stream_of,
+    stream_summary,
+    streamed_grades,
+)
 from diffor.commands.target_column import find_grades, target_values
 from diffor.commands.usage import UsageError, library_messages, require_columns
 
@@ -31,6 +39,8 @@ def add(commands: Any) -> None:
         "diffor fit train.parquet --target quality --grades low,mid,high --drop id name --out model",
         "diffor fit train.csv --target price --calibration kept_out.csv --out model",
         "diffor fit train.csv --target watched --method d2q --method-setting n_groups=50 --duration length --out model",
+        "diffor fit 'data/*.parquet' --target watched --ids user_id video_id --epochs 2 --out model",
+        "torchrun --nproc-per-node 4 -m diffor fit 'data/*.parquet' --target watched --checkpoint run --out model",
     )
     add_task_arguments(command)
     command.add_argument("--valid", metavar="FILE", help="rows for early stopping (default: a tenth of DATA)")
@@ -38,6 +48,7 @@ def add(commands: Any) -> None:
         "--calibration", metavar="FILE", help="rows of their own, from which predict --coverage gets its guarantee"
     )
     command.add_argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
+    add_stream_arguments(command)
     command.add_argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
     command.add_argument(
         "--diagnose", action="store_true", help="note how gradients of different times agree, for diffor diagnose --out"
@@ -75,6 +86,7 @@ def add_task_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
     command.add_argument("--weight", metavar="COL", help="column that says how much each row counts")
     command.add_argument("--no-guide", action="store_true", help="networks alone, not advised by boosted trees")
+    command.add_argument("--batch-size", type=as_count, metavar="N", help="rows of a step (default: the preset's)")
     command.add_argument("--max-steps", type=as_count, metavar="N", help="training steps at most")
     command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
     command.add_argument("--force", action="store_true", help="replace MODEL if it exists")
@@ -113,6 +125,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.diagnose and arguments.method != DIFFOR:
         raise UsageError(f"--diagnose is for diffor, whose theory is measured, however: --method is "
                          f"{arguments.method}; leave it out")  # fmt: skip
+    if is_streamed(arguments):
+        _run_streamed(arguments, out)
+        return
     table, task, rows = read_training_rows(arguments)
     validation = {}
     if arguments.valid is not None:
@@ -125,9 +140,9 @@ def run(arguments: argparse.Namespace) -> None:
         model.fit(rows.features, rows.targets, rows.weights, **validation, **rows.side)
         if calibration is not None:
             model.conformalize(calibration.features, calibration.targets, **calibration.side)
-    save_model(model, out, notes_of(arguments, task), arguments.force)
+    save_model(model, out, notes_of(arguments, task.sides), arguments.force)
     if not arguments.quiet:
-        print(_summary(model, len(table), out))
+        print(_summary(model, [f"rows             {len(table)}"], out))
 
 
 def check_log_target(place: str | None) -> None:
@@ -141,10 +156,29 @@ def check_log_target(place: str | None) -> None:
         raise UsageError(str(error)) from error
 
 
-def notes_of(arguments: argparse.Namespace, task: Task) -> dict[str, Any]:
+def _run_streamed(arguments: argparse.Namespace, out: Path) -> None:
+    """Train a model on files that are streamed, in one process or many, of which the first saves it."""
+    from diffor.distributed import World
+    from diffor.streamed_fit import fit_stream
+
+    check_streamed(arguments)
+    stream = stream_of(arguments)
+    with library_messages():
+        world = World.from_environment()
+        grades = streamed_grades(arguments)
+        _refuse_ranges(arguments, grades)
+        model = fit_stream(make_estimator(arguments, grades), stream, world)
+    if world.is_first:
+        save_model(model, out, notes_of(arguments, dict(stream.sides)), arguments.force)
+        if not arguments.quiet:
+            print(_summary(model, stream_summary(model, world.size), out))
+    world.close()
+
+
+def notes_of(arguments: argparse.Namespace, sides: dict[str, str]) -> dict[str, Any]:
     """What the model folder is to remember of the columns."""
     notes = {"target": arguments.target, "weight": arguments.weight, "dropped": arguments.drop}
-    return notes | {"side": task.sides} if task.sides else notes
+    return notes | {"side": sides} if sides else notes
 
 
 def read_training_rows(arguments: argparse.Namespace) -> tuple[pd.DataFrame, Task, Rows]:
@@ -194,10 +228,15 @@ def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -
     if not features:
         raise UsageError(f"{data} must have columns to predict from, however: --target, --weight and --drop took all")
     grades = find_grades(table[arguments.target], arguments.grades, arguments.classify)
+    _refuse_ranges(arguments, grades)
+    return Task(features, arguments.target, arguments.weight, sides, grades)
+
+
+def _refuse_ranges(arguments: argparse.Namespace, grades: list[Any] | None) -> None:
+    """Refuse options of amounts where the target is a grade."""
     for option in ("bounds", "transform"):
         if grades is not None and getattr(arguments, option) is not None:
             raise UsageError(f"--{option} is for amounts, however: the target is a grade; leave it out")
-    return Task(features, arguments.target, arguments.weight, sides, grades)
 
 
 def _parts(table: pd.DataFrame, task: Task, data: Path) -> Rows:
@@ -261,6 +300,7 @@ def make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> A
     shared = {
         "preset": arguments.preset,
         "guide": False if arguments.no_guide else None,
+        "batch_size": arguments.batch_size,
         "max_steps": arguments.max_steps,
         "time_limit": arguments.time_limit,
         "checkpoint_dir": arguments.checkpoint,
@@ -272,15 +312,15 @@ def make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> A
     if arguments.method == DIFFOR:
         shared["diagnose"] = arguments.diagnose or None
         if grades is not None:
-            return DiffoRClassifier(grades=grades, **shared)
+            return DiffoRClassifier(grades=grades or None, **shared)
         return DiffoRRegressor(bounds=bounds, transform=arguments.transform, **shared)
     shared["method_settings"] = method_settings(arguments)
     if grades is not None:
-        return OrdinalClassifier(arguments.method, grades=grades, **shared)
+        return OrdinalClassifier(arguments.method, grades=grades or None, **shared)
     return OrdinalRegressor(arguments.method, bounds=bounds, transform=arguments.transform or "uniform", **shared)
 
 
-def _summary(model: Any, n_rows: int, out: Path) -> str:
+def _summary(model: Any, rows: list[str], out: Path) -> str:
     words = {"number": "numeric", "category": "categorical"}
     kinds = {kind: [str(column.name) for column in model.inputs_.columns if column.kind == kind]
              for kind in words}  # fmt: skip
@@ -296,7 +336,7 @@ def _summary(model: Any, n_rows: int, out: Path) -> str:
     method = "" if model.settings_.method == DIFFOR else f", method {model.settings_.method}"
     return "\n".join([
         f"model            {type(model).__name__}{method}, preset {model.preset}",
-        f"rows             {n_rows}",
+        *rows,
         f"columns          {', '.join(listed)}",
         f"steps            {history.steps} ({history.stopped}) in {history.seconds:.1f} s",
         f"validation CRPS  {score}",

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
             found = _tune(estimator, rows, arguments)
     except ImportError as error:
         raise UsageError(str(error)) from error
-    save_model(found.estimator, out, notes_of(arguments, task), arguments.force)
+    save_model(found.estimator, out, notes_of(arguments, task.sides), arguments.force)
     if arguments.json:
         print(json.dumps(_facts(found), allow_nan=False))
     elif not arguments.quiet:

@@ -40,6 +40,7 @@ def make_tabular_encoder(
     return ENCODERS[name](
         inputs.n_numbers,
         inputs.category_sizes,
+        tables=inputs.tables,
         edges=inputs.number_edges,
         is_guided=is_guided,
         width=width,

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from diffor.dropout import ByteDropout
+from diffor.encoders.sparse_embedding import SPARSE_WIDTH, SparseEmbedding
 from diffor.encoders.tabular_inputs import UNKNOWN
 from diffor.method import Encoder
 
@@ -89,7 +90,8 @@ class TabularEncoder(Encoder):
     adds how far each has filled the pieces between the ``edges`` of its column. Where it ``is_guided`` there is a third
     input, the :class:`~diffor.encoders.guide.Guide`'s answer: its place is coded as a thermometer and, beside the
     perceptron, goes straight to the features. While training it is hidden for half of the rows, so that the encoder
-    learns to see for itself what the guide sees.
+    learns to see for itself what the guide sees. ``tables`` say of each category how its embeddings are kept, all
+    ``dense`` unless given: see :attr:`~diffor.encoders.TabularInputs.tables`.
 
     >>> import torch
     >>> encoder = TabularEncoder(n_numbers=3, category_sizes=[5], width=32)
@@ -102,6 +104,7 @@ class TabularEncoder(Encoder):
         n_numbers: int,
         category_sizes: list[int],
         *,
+        tables: list[int | str] | None = None,
         embedding: str = "none",
         edges: list[list[float]] | None = None,
         is_guided: bool = False,
@@ -114,14 +117,13 @@ class TabularEncoder(Encoder):
         n_guide = N_GUIDE_STEPS + 1 if is_guided else 0
         self.out_features = width + n_guide
         self.numbers = make_embedding(embedding, n_numbers, edges)
-        sizes = [embedding_width(size) for size in category_sizes]
-        self.categories = nn.ModuleList(
-            # The unknown code stays at zero, the centre of the others.
-            nn.Embedding(codes, size, padding_idx=UNKNOWN)
-            for codes, size in zip(category_sizes, sizes, strict=True)
-        )
+        kept = tables or ["dense"] * len(category_sizes)
+        pairs = list(zip(category_sizes, kept, strict=True))
+        sizes = [embedding_width(size) if table == "dense" else SPARSE_WIDTH for size, table in pairs]
+        self.categories = nn.ModuleList(make_table(*pair) for pair in pairs)
         for table in self.categories:
-            nn.init.normal_(table.weight[1:], std=0.1)  # type: ignore[index]
+            if isinstance(table, nn.Embedding):
+                nn.init.normal_(table.weight[1:], std=0.1)
         n_in = numbers_width(self.numbers, n_numbers) + sum(sizes) + n_guide
         layers: list[nn.Module] = []
         for place in range(n_layers):
@@ -190,6 +192,14 @@ def numbers_width(embedding: nn.Module, n_numbers: int) -> int:
     if isinstance(embedding, PeriodicEmbedding):
         return n_numbers * embedding.out
     return n_numbers + (embedding.out if isinstance(embedding, PiecewiseEmbedding) else 0)
+
+
+def make_table(n_codes: int, kept: int | str) -> nn.Module:
+    """The embeddings of a categorical column: ``dense``, ``sparse``, or shared by this many buckets."""
+    if kept != "dense":
+        return SparseEmbedding(n_codes, n_buckets=None if isinstance(kept, str) else kept)
+    # The unknown code stays at zero, the centre of the others.
+    return nn.Embedding(n_codes, embedding_width(n_codes), padding_idx=UNKNOWN)
 
 
 def embedding_width(n_codes: int) -> int:

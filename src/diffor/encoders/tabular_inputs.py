@@ -104,13 +104,17 @@ class NumericColumn:
 class CategoryColumn:
     """One column of categories: each known level has a code; missing and unknown values have their own.
 
-    Columns with very many levels keep no list: their values are hashed into a fixed number of codes.
+    Columns with very many levels keep no list: their values are hashed into a fixed number of codes. Where the column
+    ``is_sparse``, its embeddings are a table with sparse gradients; with ``n_buckets`` an id is hashed to two of the
+    table's rows, and its code holds both (:func:`~diffor.encoders.sparse_embedding.bucket_rows`).
     """
 
     kind = "category"
 
-    def __init__(self, name: Hashable, levels: list[str] | None) -> None:
-        self.name, self.levels = name, levels
+    def __init__(
+        self, name: Hashable, levels: list[str] | None, is_sparse: bool = False, n_buckets: int | None = None
+    ) -> None:
+        self.name, self.levels, self.is_sparse, self.n_buckets = name, levels, is_sparse, n_buckets
         self._codes = None if levels is None else pd.Index(levels)
 
     @classmethod
@@ -121,15 +125,16 @@ class CategoryColumn:
 
     @property
     def n_codes(self) -> int:
-        """Number of different codes."""
-        return FIRST_LEVEL + (HASH_BUCKETS if self.levels is None else len(self.levels))
+        """Number of rows that a table of embeddings needs."""
+        return FIRST_LEVEL + (self.n_buckets or HASH_BUCKETS if self.levels is None else len(self.levels))
 
     def transform(self, values: NDArray[np.object_]) -> NDArray[np.int64]:
         """Code the column. **Shape:** ``(n,)`` -> ``(n,)``."""
         missing = pd.isna(values)
         if self._codes is None:
             hashed = pd.util.hash_array(np.where(missing, "", values).astype(object), categorize=True)
-            codes = (hashed % HASH_BUCKETS).astype(np.int64) + FIRST_LEVEL
+            n_hashes = HASH_BUCKETS if self.n_buckets is None else self.n_buckets**2
+            codes = (hashed % n_hashes).astype(np.int64) + FIRST_LEVEL
         else:
             codes = self._codes.get_indexer(pd.Index(values, dtype=object)).astype(np.int64) + FIRST_LEVEL
             codes[codes < FIRST_LEVEL] = UNKNOWN  # the indexer answers -1 where a level is not known
@@ -138,7 +143,8 @@ class CategoryColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The fitted column as JSON values."""
-        return {"kind": self.kind, "name": _json_name(self.name), "levels": self.levels}
+        state = {"kind": self.kind, "name": _json_name(self.name), "levels": self.levels}
+        return state | {"is_sparse": True, "n_buckets": self.n_buckets} if self.is_sparse else state
 
 
 Column = NumericColumn | CategoryColumn
@@ -176,7 +182,7 @@ class TabularInputs:
         for place, column in enumerate(self.columns):
             series = table.iloc[:, place]
             if isinstance(column, CategoryColumn):
-                codes.append(column.transform(as_categories(series))[:, None])
+                codes.append(_code(column, series)[:, None])
             elif not column.is_constant:
                 numbers.append(column.transform(as_numbers(series, column.name, first_row)))
         return torch.from_numpy(np.concatenate(numbers, axis=1)), torch.from_numpy(np.concatenate(codes, axis=1))
@@ -198,6 +204,12 @@ class TabularInputs:
         """Number of codes of each categorical column."""
         return [column.n_codes for column in self.columns if isinstance(column, CategoryColumn)]
 
+    @property
+    def tables(self) -> list[int | str]:
+        """Of each categorical column how its embeddings are kept: ``dense``, ``sparse``, or its number of buckets."""
+        columns = (column for column in self.columns if isinstance(column, CategoryColumn))
+        return [column.n_buckets or "sparse" if column.is_sparse else "dense" for column in columns]
+
     def to_json(self) -> list[dict[str, Any]]:
         """The fitted columns as JSON values."""
         return [column.to_json() for column in self.columns]
@@ -212,6 +224,15 @@ class TabularInputs:
                 NumericColumn(**arguments) if saved["kind"] == NumericColumn.kind else CategoryColumn(**arguments)
             )
         return inputs
+
+
+def _code(column: CategoryColumn, series: pd.Series[Any]) -> NDArray[np.int64]:
+    """Codes of a column's values; of a categorical, each level is coded once. **Shape:** ``(n,)``."""
+    if not isinstance(series.dtype, pd.CategoricalDtype) or len(series.cat.categories) > len(series):
+        return column.transform(as_categories(series))
+    levels = [*as_categories(pd.Series(series.cat.categories)), None]  # a missing value has the place -1
+    codes = column.transform(np.array(levels, dtype=object))
+    return np.asarray(codes[series.cat.codes.to_numpy()])
 
 
 def read_column(series: pd.Series[Any], name: Hashable) -> NDArray[Any]:
