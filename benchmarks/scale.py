@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from diffor import circumstances
+from diffor.circumstances import peak_mib
 from diffor.processes import one_thread_each
 
 ROWS = (100_000, 1_000_000, 10_000_000)
@@ -90,7 +90,7 @@ def fit_once(folder: Path, batch: int) -> None:
     from diffor.streamed_fit import Stream, fit_stream
 
     world, started, worked = World.from_environment(), time.perf_counter(), time.process_time()
-    imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    imported = peak_mib()
     model = DiffoRRegressor("fast", bounds=(0, 600), batch_size=batch, random_state=0, verbose=0)
     fit_stream(model, Stream(str(folder), TARGET), world)
     taken = {
@@ -98,7 +98,7 @@ def fit_once(folder: Path, batch: int) -> None:
         "training_seconds": model.history_.seconds,
         "processor_seconds": time.process_time() - worked,
         "imported_mib": imported,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mib": peak_mib(),
         "rows_learned": model.history_.rows,
         "steps": model.history_.steps,
         "validation_crps": model.history_.best_score,
@@ -122,7 +122,7 @@ def table_once(n_buckets: int, batch: int) -> None:
     n_rows = 64 * batch
     inputs = (torch.rand(n_rows, 1), torch.randint(2, n_buckets**2, (n_rows, 1)))
     rows = Rows(inputs, inputs[0][:, 0], None, torch.arange(n_rows))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_mib()
     encoder = TabularEncoder(1, [n_buckets + 2], tables=[n_buckets], width=96)
     model = OrdinalEnsemble([OrdinalModel(encoder, METHODS["diffor"](96))])
     run = _Run(model, rows, lambda model: 0.0, TrainConfig(batch_size=batch, verbose=0), "")
@@ -132,7 +132,7 @@ def table_once(n_buckets: int, batch: int) -> None:
         run.step()
         seconds.append(time.process_time() - started)
     run.evaluate()  # keeps a copy of the best table
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    grown = peak_mib() - before
     stated = table_bytes(n_buckets + 2) / 2**20
     print(
         json.dumps([{"step_milliseconds": 1000 * float(np.median(seconds)), "grown_mib": grown, "stated_mib": stated}])

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,7 @@ import numpy as np
 import pandas as pd
 
 from diffor import DiffoRRegressor, circumstances
+from diffor.circumstances import peak_mib
 from diffor.datasets.watchtime import ENCODED_USER_COLUMNS, N_TAGS, USER_COLUMNS
 from diffor.processes import one_thread_each
 
@@ -134,14 +134,6 @@ def descendants(pid: int) -> list[int]:
             for child in map(int, (task / "children").read_text().split()):
                 found += [child, *descendants(child)]
     return found
-
-
-def peak_mib(pid: int) -> float:
-    """The most memory that a process ever held, as the kernel recorded it."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-        return 0.0 if found is None else int(found[1]) / 1024
-    return 0.0
 
 
 def rows_of(folder: Path) -> np.ndarray[Any, Any]:

@@ -18,8 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -31,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from diffor import circumstances
+from diffor.circumstances import peak_mib
 from diffor.datasets.arrow_cache import PROGRESS
 from diffor.datasets.lifetime import CLICKS, HASHES, Criteo
 from diffor.datasets.reading import CACHE_FOLDER
@@ -114,14 +113,6 @@ class Stage:
             f"{name}_rows_per_cpu_second": n_rows / processor,
             f"{name}_peak_mib": peak_mib(),
         }
-
-
-def peak_mib() -> float:
-    """The most memory that this process ever held, as the kernel recorded it."""
-    status = Path("/proc/self/status")
-    if status.exists():  # getrusage would count what the starting process held
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) / 1024  # type: ignore[index]
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (MIB if sys.platform == "darwin" else 1024)
 
 
 def read_plainly(path: Path) -> None:

@@ -1,8 +1,10 @@
 """What is said about code and machine."""
 
 import subprocess
+import sys
 
 from diffor import circumstances
+from diffor.circumstances import peak_mib
 
 
 def git(folder, *words):
@@ -48,3 +50,17 @@ def test_figures_say_where_they_come_from():
     assert found["command"] == "python benchmarks/speed.py --only 'one row' faces"
     assert found.keys() == {"command", "when", "commit", "machine", "load_before", "versions"}
     assert found["versions"] == circumstances.versions(["matplotlib"])
+
+
+def test_peak_memory_is_that_of_the_process_alone():
+    held = bytearray(400 * 2**20)  # which a child would inherit by getrusage
+    assert peak_mib() > len(held) / 2**20
+    code = "from diffor.circumstances import peak_mib; print(peak_mib())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 1 < float(done.stdout) < 300
+
+
+def test_a_process_that_is_gone_holds_nothing():
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert peak_mib(child.pid) == 0.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -98,3 +100,24 @@ def command_line(words: Sequence[str], program: str = "diffor") -> str:
         else:
             kept.append(Path(word).name if Path(word).is_absolute() else word)
     return shlex.join(kept)
+
+
+def peak_mib(pid: int | None = None) -> float:
+    """The most memory that a process, or this one, ever held, in MiB; 0 where it is gone.
+
+    >>> peak_mib() > 1
+    True
+    """
+    status = Path(f"/proc/{pid or 'self'}/status")
+    try:
+        # The kernel's own record: getrusage would count what the starting process held.
+        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        found = None
+    if found is not None:
+        return int(found[1]) / 1024
+    if pid is not None or status.exists():
+        return 0.0
+    import resource  # here, since Windows has none
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
