@@ -13,40 +13,17 @@ from diffor import DiffoRRegressor
 SCRIPTS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
-@pytest.fixture
-def sampling(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("sampling")
+def script_fixture(name):
+    @pytest.fixture(name=name)
+    def script(monkeypatch):
+        monkeypatch.syspath_prepend(str(SCRIPTS))
+        return importlib.import_module(name)
+
+    return script
 
 
-@pytest.fixture
-def diagnosis(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("diagnosis")
-
-
-@pytest.fixture
-def scaling(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("scaling")
-
-
-@pytest.fixture
-def method_costs(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("method_costs")
-
-
-@pytest.fixture
-def student(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("student")
-
-
-@pytest.fixture
-def latency(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("latency")
+of_sampling, of_scaling, of_method_costs = map(script_fixture, ("sampling", "scaling", "method_costs"))
+of_diagnosis, of_student, of_latency = map(script_fixture, ("diagnosis", "student", "latency"))
 
 
 def test_sampling_operations_by_layer_sizes_are_those_that_run(sampling):

@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from torch import nn
 from tqdm import tqdm
 
-import diffor
 from diffor.baselines.distribution import PointMethod
 from diffor.batches import Batches
 from diffor.checkpoint import CheckpointError, load_folder, save_folder
@@ -30,16 +29,16 @@ from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import Guide, TabularInputs
 from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
 from diffor.encoders.image_choice import reads_images
-from diffor.encoders.image_inputs import ImageInputs
-from diffor.ensemble import CHEAP_SAMPLES, MakeImages, ValidationScore, fit_ensemble, make_ensemble, with_steps
+from diffor.ensemble import CHEAP_SAMPLES, MakeImages, ValidationScore, fit_ensemble, with_steps
+from diffor.estimator_folder import estimator_of, state_of
 from diffor.hub import HubMethods
 from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
-from diffor.passed_inputs import BACKBONE, IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows, match_rows
+from diffor.passed_inputs import IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows, match_rows
 from diffor.prediction import Prediction
 from diffor.presets import Settings, image_choice, resolve_settings, settle_partner
 from diffor.row_noise import row_keys
-from diffor.saved_params import as_json_params, check_network, from_json_params, name_run
+from diffor.saved_params import check_network, name_run
 from diffor.side_columns import check_validation_sides, read_sides, separate_sides, side_tensors
 from diffor.table import as_table, check_weights, match_columns
 from diffor.target import GradeScale, TargetScale
@@ -454,29 +453,8 @@ class OrdinalEstimator(HubMethods, BaseEstimator):
         save_folder(Path(folder), *self._saved_state(), overwrite)
 
     def _saved_state(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-        """What the files of a model hold: JSON values and tensors."""
         check_is_fitted(self, "model_")
-        config = {
-            "version": diffor.__version__,
-            "estimator": type(self).__name__,
-            # Where a run was logged is no part of the model, and addresses may hold passwords.
-            "params": as_json_params(self.get_params(deep=False) | {"log_to": None}, self.seed_),
-            "settings": as_json_params(asdict(self.settings_), self.seed_),
-            "columns": self.inputs_.to_json(),
-            "named_columns": hasattr(self, "feature_names_in_"),
-            "scale": self.scale_.to_json(),
-            "encoders": self.encoders_,
-            "seed": self.seed_,
-            "history": asdict(self.history_),
-            "data": self.data_summary_,
-            "conformal": None if self.conformal_ is None else self.conformal_.to_json(),
-            "images": None if self.images_ is None else self.images_.inputs.to_json(),
-            **self._extra_state(),
-        }
-        beside = {} if self.guide_ is None else self.guide_.to_tensors()
-        if self.images_ is not None:
-            beside |= self.images_.tensors()
-        return config, self.model_.state_dict() | beside
+        return state_of(self)
 
     def _extra_state(self) -> dict[str, Any]:
         return {}
@@ -508,54 +486,11 @@ class OrdinalEstimator(HubMethods, BaseEstimator):
         """Rebuild an estimator from what its folder holds, or say that the parts do not fit."""
         check_network(folder, config, encoder)
         try:
-            return cls._from_config(config, tensors, encoder)
+            estimator: Self = estimator_of(cls, config, tensors, encoder)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise CheckpointError(f"{folder}/config.json does not describe its weights ({reason})") from error
-
-    @classmethod
-    def _from_config(
-        cls: type[Self], config: dict[str, Any], tensors: dict[str, torch.Tensor], encoder: nn.Module | None
-    ) -> Self:
-        estimator = cls(**from_json_params(config["params"]))
-        if encoder is not None:
-            estimator.encoder = encoder
-        if estimator.device.startswith("cuda") and not torch.cuda.is_available():
-            estimator.device = "auto"  # trained on a GPU, used where there is none
-        estimator.settings_ = Settings(**from_json_params(config["settings"]))
-        estimator.inputs_ = TabularInputs.from_json(config["columns"])
-        estimator.seed_ = int(config["seed"])
-        estimator.history_ = History(**config["history"])
-        estimator.data_summary_ = config.get("data")  # folders of older versions have none
-        if config.get("images") is None:
-            estimator.n_features_in_ = len(estimator.inputs_.columns)
-        if config["named_columns"]:
-            names = [column.name for column in estimator.inputs_.columns]
-            estimator.feature_names_in_ = np.array(names, dtype=object)
-        estimator._restore_extra(config)
-        if config.get("conformal") is not None:  # folders of older versions have no such entry
-            estimator.conformal_ = Calibration.from_json(config["conformal"])
-        estimator.encoders_ = list(config["encoders"])
-        of_guide = {name: tensor for name, tensor in tensors.items() if name.startswith("guide.")}
-        estimator.guide_ = Guide.from_tensors(of_guide) if of_guide else None
-        of_images = {name: tensor for name, tensor in tensors.items() if name.startswith(BACKBONE)}
-        if config.get("images") is not None:
-            estimator._restore_images(ImageInputs.from_json(config["images"]), of_images)
-        maker = estimator._network_maker(fill=False)
-        estimator.model_ = make_ensemble(estimator.encoders_, estimator.inputs_, estimator.settings_, 0, 0, maker)
-        beside = of_guide.keys() | of_images.keys()
-        estimator.model_.load_state_dict({name: tensor for name, tensor in tensors.items() if name not in beside})
-        estimator.model_.to(estimator._device()).eval()
         return estimator
-
-    def _restore_images(self, inputs: ImageInputs, tensors: dict[str, torch.Tensor]) -> None:
-        """Read images as before, with the frozen network of these weights if there was one."""
-        frozen = None
-        if self.settings_.freeze_backbone:
-            frozen = image_choice(self.settings_, self.encoder).make(fill=False)
-            frozen.load_state_dict({name.removeprefix(BACKBONE): tensor for name, tensor in tensors.items()})
-            frozen.eval().to(self._device())
-        self.images_ = ImageReader(inputs, frozen)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
