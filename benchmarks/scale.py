@@ -42,7 +42,8 @@ N_USERS, N_VIDEOS, N_TAGS = 7176, 10_728, 31
 USER_LEVELS = (2, 8, 20, 50, 15, 34, 3, 10, 400, 7, 5, 5, 2, 2, 2, 2, 2, 2)
 """About how many levels the 18 encoded features of users have."""
 TARGET = "watched"
-BATCH = 1024
+BATCH = 4096
+"""Rows of a step of each process: with fewer, what is sent in a step counts for more."""
 BUCKETS = (2**14, 2**17, 2**20, 2**23)
 N_STEPS = 40
 
