@@ -116,9 +116,9 @@ class World:
         padded = rows.new_zeros(longest, *rows.shape[1:])
         padded[: len(rows)] = rows
         # One tensor for all: one for each process left gaps in memory, 200 MiB after 1,000 calls.
-        parts = rows.new_empty(self.size * longest, *rows.shape[1:])
-        distributed.all_gather_into_tensor(parts, padded)
-        return torch.cat([part[:count] for part, count in zip(parts.split(longest), counts.tolist(), strict=True)])
+        parts = list(rows.new_empty(self.size, longest, *rows.shape[1:]))
+        distributed.all_gather(parts, padded)
+        return torch.cat([part[:count] for part, count in zip(parts, counts.tolist(), strict=True)])
 
     def close(self) -> None:
         """End the connections, if there are any."""

@@ -24,6 +24,8 @@ from diffor.streaming.shards import ShardedTable
 MAX_LEVELS = 100_000
 """Levels of a column that are listed; of columns with more, they are only counted, approximately."""
 SKETCH_SIZE = 4096
+MOST_BLOCKS = 64
+"""Blocks of rows that are kept before they are joined, so that what is kept does not grow with the files."""
 
 
 @dataclass
@@ -141,8 +143,6 @@ def survey(
     table: ShardedTable, columns: Sequence[str], keep: NDArray[np.int64], world: World, verbose: bool = False
 ) -> Survey:
     """Read all rows once, each process its own row groups. **Shape:** numbers of rows to keep, rising, ``(k,)``."""
-    import pyarrow
-
     for name in columns:
         if table.kinds[name] not in ("number", "time", "text"):
             raise DataError(
@@ -150,30 +150,47 @@ def survey(
                 f"{table.paths[0]}; leave it out with --drop"
             )
     found = {name: LevelStatistics() if table.is_category(name) else NumberStatistics() for name in columns}
-    kept: dict[int, list[Any]] = {}
     own = range(world.rank, len(table.groups), world.size)
+    kept: list[Any] = []
+    numbers = [np.empty(0, dtype=np.int64)]
     for place in tqdm(own, desc="survey", unit="group", delay=2, disable=None if verbose else True):
-        kept[place] = _survey_group(table, place, found, keep)
-    parts = world.gather((found, kept))
+        kept += _survey_group(table, place, found, keep)
+        numbers.append(_inside(keep, table.groups[place].first, table.groups[place].n_rows))
+        if len(kept) > MOST_BLOCKS:
+            kept = [_joined(kept)]
+    parts = world.gather((found, _joined(kept) if kept else None, np.concatenate(numbers)))
     together = parts[0][0]
-    for others, _ in parts[1:]:
+    for others, _, _ in parts[1:]:
         for name, statistics in others.items():
             together[name].merge(statistics)  # type: ignore[arg-type]
-    by_place = {place: blocks for _, of_process in parts for place, blocks in of_process.items()}
-    blocks = [block for place in sorted(by_place) for block in by_place[place]]
-    rows = table.frame(pyarrow.Table.from_batches(blocks).combine_chunks())
-    return Survey(together, rows.set_index(keep))
+    rows = table.frame(_joined([blocks for _, blocks, _ in parts if blocks is not None]))
+    return Survey(together, rows.set_index(np.concatenate([each for _, _, each in parts])).sort_index())
+
+
+def _joined(blocks: Sequence[Any]) -> Any:
+    """Arrow's tables one after the other, with each level of a column once, which every block has a list of."""
+    import pyarrow
+
+    return pyarrow.concat_tables(blocks).unify_dictionaries().combine_chunks()
+
+
+def _inside(numbers: NDArray[np.int64], first: int, count: int) -> NDArray[np.int64]:
+    """Those of rising numbers that are among ``count`` from ``first`` on. **Shape:** ``(k,)`` -> ``(up to k,)``."""
+    low, high = np.searchsorted(numbers, (first, first + count))
+    return numbers[low:high]
 
 
 def _survey_group(table: ShardedTable, place: int, found: dict[str, Any], keep: NDArray[np.int64]) -> list[Any]:
     """Take in the rows of a row group; those that are to be kept are handed back in Arrow's form."""
+    import pyarrow
+
     group, kept = table.groups[place], []
     for offset, block in table.blocks(group, list(found)):
         first = group.first + offset
         frame = table.frame(block)
         for name, statistics in found.items():
             statistics.see(frame[name], name, first)
-        low, high = np.searchsorted(keep, (first, first + len(block)))
-        if low < high:
-            kept.append(block.take(keep[low:high] - first))
+        wanted = _inside(keep, first, len(block))
+        if len(wanted):
+            kept.append(pyarrow.Table.from_batches([block.take(wanted - first)]))
     return kept
