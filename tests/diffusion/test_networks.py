@@ -4,7 +4,14 @@ from itertools import pairwise
 import pytest
 import torch
 
-from diffor.diffusion.networks import IncrementHeads, MLPDenoiser, TransformerDenoiser, time_waves
+from diffor.diffusion.networks import (
+    CACHED_ROWS,
+    IncrementHeads,
+    MLPDenoiser,
+    ScaleLayer,
+    TransformerDenoiser,
+    time_waves,
+)
 
 MAKERS = {
     "mlp": lambda **sizes: MLPDenoiser(**{"n_increments": 4, "n_features": 6, "width": 16, **sizes}),
@@ -115,6 +122,35 @@ def test_each_layer_adds_the_same_number_of_parameters(make):
     assert steps.pop() > 0
 
 
+@pytest.mark.parametrize("count", [1, 3, 8, 13])
+def test_the_layer_of_scales_is_the_standard_one(count):
+    torch.manual_seed(0)
+    layer = ScaleLayer(width=24, n_attention_heads=3, dropout=0.1).eval()
+    standard = torch.nn.TransformerEncoderLayer(24, 3, 96, activation="gelu", batch_first=True, norm_first=True).eval()
+    standard.load_state_dict(layer.state_dict())
+    tokens = torch.randn(5, count, 24, requires_grad=True)
+    gradients = [torch.autograd.grad(one(tokens).square().sum(), tokens)[0] for one in (layer, standard)]
+    torch.testing.assert_close(layer(tokens), standard(tokens), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-4)
+
+
+def test_the_layer_of_scales_drops_while_training_and_keeps_its_mean():
+    torch.manual_seed(0)
+    layer, tokens = ScaleLayer(width=8, n_attention_heads=2, dropout=0.1), torch.randn(1, 4, 8)
+    drawn = layer.attend(tokens.expand(20_000, -1, -1))
+    torch.testing.assert_close(drawn.mean(dim=0), layer.eval().attend(tokens)[0], rtol=0.02, atol=0.02)
+    assert drawn.std(dim=0).min() > 0
+
+
+def test_predictions_in_pieces_are_those_of_all_rows_at_once():
+    torch.manual_seed(0)
+    denoiser = MAKERS["transformer"]().eval()
+    noisy, features = torch.randn(CACHED_ROWS + 40, 4), torch.randn(CACHED_ROWS + 40, 6)
+    whole = denoiser(noisy, features, torch.tensor(10)).detach()
+    with torch.no_grad():
+        torch.testing.assert_close(denoiser(noisy, features, torch.tensor(10)), whole, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("n_heads", [1, 2, 4, 8, 16])
 def test_the_number_of_attention_heads_is_respected(n_heads):
     denoiser = MAKERS["transformer"](n_attention_heads=n_heads, n_layers=3)
@@ -130,7 +166,7 @@ def test_the_number_of_attention_heads_changes_the_answer():
 
 def test_the_papers_transformer_is_the_default():
     layers = TransformerDenoiser(n_increments=8, n_features=16).layers.layers
-    assert [(layer.self_attn.num_heads, layer.dropout.p) for layer in layers] == [(8, 0.1)] * 2
+    assert [(layer.self_attn.num_heads, layer.dropout.dropped) for layer in layers] == [(8, round(0.1 * 256))] * 2
 
 
 @pytest.mark.parametrize(("width", "heads"), [(30, 8), (16, 0), (16, 3)])

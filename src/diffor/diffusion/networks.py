@@ -12,6 +12,8 @@ from diffor.dropout import ByteDropout
 from diffor.method import KERNEL_ROWS, fill_up
 
 DENOISERS = ("mlp", "transformer")
+CACHED_ROWS = 128
+"""Rows that the transformer takes at a time in predictions: what its layers hold of them stays in a core's cache."""
 
 
 def time_waves(t: Tensor, count: int) -> Tensor:
@@ -89,6 +91,42 @@ class ResidualBlock(nn.Module):
         return change + hidden if torch.is_grad_enabled() else hidden.add_(change)
 
 
+class ScaleLayer(nn.TransformerEncoderLayer):
+    """The standard layer of self-attention, normalised first, computed as suits a few tokens on a CPU.
+
+    Attention is normalised over as many numbers as there are tokens. Where these lie side by side, torch takes them row
+    by row, which at eight tokens costs as much as the matrix products; here keys come before queries, so that all
+    queries of a key lie side by side. Dropout decides by bytes (:class:`~diffor.dropout.ByteDropout`).
+
+    **Shape:** ``(n, S, width)``, kept.
+    """
+
+    self_attn: nn.MultiheadAttention
+
+    def __init__(self, width: int, n_attention_heads: int, dropout: float) -> None:
+        super().__init__(width, n_attention_heads, 4 * width, activation="gelu", batch_first=True, norm_first=True)
+        self.dropout = self.dropout1 = self.dropout2 = ByteDropout(dropout)  # type: ignore[assignment]
+
+    def forward(self, src: Tensor, *_: object, **__: object) -> Tensor:
+        """Mix the tokens of each row; masks, which the standard layer takes, there are none."""
+        tokens = src + self.dropout1(self.attend(self.norm1(src)))
+        fed: Tensor = self.linear2(self.dropout(functional.gelu(self.linear1(self.norm2(tokens)))))
+        mixed: Tensor = tokens + self.dropout2(fed)
+        return mixed
+
+    def attend(self, tokens: Tensor) -> Tensor:
+        """What each token takes from all tokens of its row. **Shape:** ``(n, S, width)``, kept."""
+        attention, (n, count, width) = self.self_attn, tokens.shape
+        size = width // attention.num_heads
+        joint = functional.linear(tokens, attention.in_proj_weight, attention.in_proj_bias)
+        query, key, value = joint.view(n, count, 3, -1, size).permute(2, 0, 3, 1, 4)  # (n, heads, S, size) each
+        scores = (key / math.sqrt(size)) @ query.transpose(-1, -2)  # (n, heads, keys, queries)
+        weights = self.dropout(torch.softmax(scores, dim=-2))
+        taken = (weights.transpose(-1, -2) @ value).transpose(1, 2).reshape(n, count, width)
+        mixed: Tensor = attention.out_proj(taken)
+        return mixed
+
+
 class TransformerDenoiser(Denoiser):
     """The paper's denoiser: S scale tokens, two layers of 8-head self-attention, dropout 0.1.
 
@@ -117,9 +155,7 @@ class TransformerDenoiser(Denoiser):
         super().__init__(n_features, width)
         self.from_noisy = nn.Linear(1, width)
         self.scales = nn.Parameter(torch.randn(n_increments, width) * 0.02)
-        layer = nn.TransformerEncoderLayer(
-            width, n_attention_heads, 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
-        )
+        layer = ScaleLayer(width, n_attention_heads, dropout)
         self.layers = nn.TransformerEncoder(layer, n_layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
         self.to_output = nn.Linear(width, 1)
 
@@ -127,8 +163,10 @@ class TransformerDenoiser(Denoiser):
         """Predict the process's target from noisy increments; shapes as in :class:`Denoiser`."""
         tokens = self.from_noisy(noisy.unsqueeze(-1)) + self.scales  # (..., S, width)
         tokens = tokens + self.condition(features, t).unsqueeze(-2)
-        mixed = self.layers(tokens.reshape(-1, *tokens.shape[-2:]))  # attention takes one batch dimension
-        output: Tensor = self.to_output(mixed)
+        rows = tokens.reshape(-1, *tokens.shape[-2:])  # attention takes one batch dimension
+        in_one = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        pieces = [rows] if in_one else rows.split(CACHED_ROWS)
+        output: Tensor = torch.cat([self.to_output(self.layers(piece)) for piece in pieces])
         return output.reshape(tokens.shape[:-1])
 
 
