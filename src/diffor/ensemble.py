@@ -34,6 +34,9 @@ from diffor.train import History, Rows, TrainConfig, predict_in_chunks, train
 MAX_VALID_ROWS = 1024
 """Rows that an evaluation during training reads at most: more cost time and hardly change which step is best."""
 MIN_CALIBRATION_ROWS = 20
+HELD = 0.9 * 101 / 100
+"""Share of validation rows that the middle 90 % of their distributions must hold. The interval that a user gets lies
+between draws, and between m of them lies m / (m + 1) of what is meant: this makes up for a hundred."""
 MIN_NARROWING_ROWS = 200
 """Validation rows from which on their coverage may narrow intervals."""
 FINE_SAMPLES = 65_536
@@ -423,15 +426,16 @@ def calibrate_methods(ensemble: OrdinalEnsemble, score: ValidationScore) -> None
 def fit_dispersion(prediction: Prediction, score: ValidationScore) -> float:
     """The factor by which samples must move away from their median for 90 % intervals to hold their share.
 
-    Of all factors with which the validation score is close to its best it is the smallest whose intervals hold 90 % of
-    the validation rows, or the largest: the score is flat around its minimum and says little about the spread. Few
-    rows, on which training stopped because they went well, are no reason to be surer than the score asks for.
+    Of all factors with which the validation score is close to its best it is the smallest with which intervals between
+    a hundred draws hold 90 % of the validation rows, or the largest: the score is flat around its minimum and says
+    little about the spread. Few rows, on which training stopped because they went well, are no reason to be surer than
+    the score asks for.
     """
     factors = np.sort(np.r_[1.0, np.geomspace(0.75, 3.0, 40)])
     scores = np.array([score.of(prediction.widen(factor, 0.0, 1.0)) for factor in factors])
     lowest = factors[0] if len(prediction) >= MIN_NARROWING_ROWS else factors[scores.argmin()]
     good = factors[(scores <= WORTH_COVERAGE * scores.min()) & (factors >= lowest)]
-    wanted = min(np.ceil(0.9 * (len(prediction) + 1)) / len(prediction), 1.0)
+    wanted = min(np.ceil(HELD * (len(prediction) + 1)) / len(prediction), 1.0)
     for factor in np.linspace(good[0], good[-1], 33):
         if score.covered(prediction.widen(factor, 0.0, 1.0)) >= wanted:
             return float(factor)
