@@ -36,7 +36,7 @@ from diffor.methods import METHODS
 from diffor.presets import resolve_settings
 from diffor.row_noise import row_keys
 from diffor.table import as_table
-from diffor.train import Rows, TrainConfig, _Run, predict_in_chunks
+from diffor.train import Rows, TrainConfig, TrainingRun, predict_in_chunks
 
 RESULTS = Path(__file__).resolve().parent / "results" / "method_costs.json"
 YARDSTICK = "value-squared"
@@ -77,7 +77,7 @@ class Costs:
             data, self.rows = (Rows(part.inputs, part.y, None, part.keys) for part in (data, self.rows))
         self.method.prepare(data.y, **data.side)
         changed = {"max_steps": 10_000, "seed": arguments.seed, "verbose": 0}
-        self.run = _Run(self.model, data, None, TrainConfig(**(settings.for_training() | changed)), "")
+        self.run = TrainingRun(self.model, data, None, TrainConfig(**(settings.for_training() | changed)), "")
         self.n_steps, self.n_answers = arguments.steps, 1 if METHODS[name].draws_are_costly else ANSWERS
 
     def seconds_of_a_step(self) -> float:

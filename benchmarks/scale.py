@@ -118,7 +118,7 @@ def table_once(n_buckets: int, batch: int) -> None:
     from diffor.encoders.sparse_embedding import table_bytes
     from diffor.method import OrdinalEnsemble, OrdinalModel
     from diffor.methods import METHODS
-    from diffor.train import Rows, TrainConfig, _Run
+    from diffor.train import Rows, TrainConfig, TrainingRun
 
     n_rows = 64 * batch
     inputs = (torch.rand(n_rows, 1), torch.randint(2, n_buckets**2, (n_rows, 1)))
@@ -126,7 +126,7 @@ def table_once(n_buckets: int, batch: int) -> None:
     before = peak_mib()
     encoder = TabularEncoder(1, [n_buckets + 2], tables=[n_buckets], width=96)
     model = OrdinalEnsemble([OrdinalModel(encoder, METHODS["diffor"](96))])
-    run = _Run(model, rows, lambda model: 0.0, TrainConfig(batch_size=batch, verbose=0), "")
+    run = TrainingRun(model, rows, lambda model: 0.0, TrainConfig(batch_size=batch, verbose=0), "")
     seconds = []
     for _ in range(N_STEPS):
         started = time.process_time()

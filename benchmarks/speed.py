@@ -47,7 +47,7 @@ from diffor.prediction import Prediction
 from diffor.presets import count_members
 from diffor.row_noise import row_keys
 from diffor.table import as_table
-from diffor.train import PREDICT_ROWS, Rows, TrainConfig, _Run, predict_in_chunks
+from diffor.train import PREDICT_ROWS, Rows, TrainConfig, TrainingRun, predict_in_chunks
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
@@ -323,7 +323,7 @@ def _step_ratio(name: str, seconds: Array, others: Array) -> list[Figure]:
     return [figure("training_step", name, "times", seconds / others, Limit("required", "<=", 5), note)]
 
 
-def _training_run(bench: Bench, encoders: Sequence[str], batch: int, method: type[Method]) -> _Run:
+def _training_run(bench: Bench, encoders: Sequence[str], batch: int, method: type[Method]) -> TrainingRun:
     """A training run of members with these encoders and this method."""
     estimator = bench.estimator("balanced")
     settings, members = estimator.settings_, []
@@ -336,7 +336,7 @@ def _training_run(bench: Bench, encoders: Sequence[str], batch: int, method: typ
         members.append(OrdinalModel(encoder, method(encoder.out_features, **arguments)))
     changed = {"batch_size": batch, "max_steps": 4000, "seed": bench.seed, "verbose": 0}
     config = TrainConfig(**(settings.for_training() | changed))
-    return _Run(OrdinalEnsemble(members), bench.rows(LARGE_TABLE), None, config, "")
+    return TrainingRun(OrdinalEnsemble(members), bench.rows(LARGE_TABLE), None, config, "")
 
 
 def sampling(bench: Bench) -> list[Figure]:

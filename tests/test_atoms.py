@@ -7,7 +7,7 @@ import torch
 
 from diffor import DiffoRRegressor, load
 from diffor.atoms import MIN_ROWS, Atoms
-from diffor.ensemble import ValidationScore, fit_atoms
+from diffor.calibration import ValidationScore, fit_atoms
 from diffor.prediction import Prediction
 from diffor.target import TargetScale
 from diffor.train import Rows

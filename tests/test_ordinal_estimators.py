@@ -12,7 +12,7 @@ from sklearn.base import clone
 import diffor
 from diffor import DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 from diffor.baselines.lifetime_mixtures import OptimalDistribution
-from diffor.ensemble import ValidationScore
+from diffor.calibration import ValidationScore
 from diffor.methods import METHODS
 from diffor.passed_inputs import Given, PassedRows
 from diffor.value_estimator import ZERO_BASED

@@ -64,17 +64,17 @@ class CrashError(Exception):
 @pytest.fixture
 def dies_after_step_ten(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Fits end right after step 10 was logged, before it is in the checkpoint."""
-    from diffor.train import _Run
+    from diffor.train import TrainingRun
 
-    saving = _Run.save
+    saving = TrainingRun.save
 
     def save(run: Any) -> None:
         if run.history.steps == 10:
             raise CrashError
         saving(run)
 
-    monkeypatch.setattr(_Run, "save", save)
-    return lambda: monkeypatch.setattr(_Run, "save", saving)
+    monkeypatch.setattr(TrainingRun, "save", save)
+    return lambda: monkeypatch.setattr(TrainingRun, "save", saving)
 
 
 def test_a_tracker_of_ones_own_is_told_everything_in_order() -> None:

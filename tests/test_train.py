@@ -17,7 +17,7 @@ from diffor.encoders import TabularEncoder
 from diffor.method import OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
 from diffor.row_noise import row_keys
-from diffor.train import STATE, Rows, TrainConfig, _Run, in_chunks, limit_threads, predict_in_chunks, train
+from diffor.train import STATE, Rows, TrainConfig, TrainingRun, in_chunks, limit_threads, predict_in_chunks, train
 
 CONFIG = TrainConfig(max_steps=40, batch_size=32, evaluate_every=10, patience=100, seed=3, verbose=0)
 
@@ -78,7 +78,7 @@ def make_model_without_seed():
 
 def test_every_epoch_visits_every_row_once_in_a_new_order():
     rows = make_rows(70)
-    run = _Run(make_model(), rows, None, replace(CONFIG, batch_size=20), "")
+    run = TrainingRun(make_model(), rows, None, replace(CONFIG, batch_size=20), "")
     visits = torch.cat([run.batches.index(step) for step in range(7)])  # 140 rows: two epochs
     for epoch in (visits[:70], visits[70:]):
         assert sorted(epoch.tolist()) == list(range(70))
@@ -116,7 +116,7 @@ def test_training_stops_at_the_time_limit_and_is_scored():
 
 
 def test_the_rate_warms_up_and_falls_to_nearly_zero():
-    run = _Run(make_model(), make_rows(), None, replace(CONFIG, max_steps=100, warmup_share=0.1), "")
+    run = TrainingRun(make_model(), make_rows(), None, replace(CONFIG, max_steps=100, warmup_share=0.1), "")
     rates = []
     for step in range(100):
         run.history.steps = step
@@ -129,7 +129,7 @@ def test_the_rate_warms_up_and_falls_to_nearly_zero():
 
 
 def test_the_time_limit_shortens_the_decay():
-    run = _Run(make_model(), make_rows(), None, replace(CONFIG, max_steps=10**6, time_limit=100.0), "")
+    run = TrainingRun(make_model(), make_rows(), None, replace(CONFIG, max_steps=10**6, time_limit=100.0), "")
     run.history.steps, run.seconds_before = 10, 99.9
     assert run.rate_factor() < 0.01
 
@@ -303,7 +303,7 @@ def test_diagnostics_are_logged_where_asked_for_and_change_no_weights():
 def test_diagnostics_are_means_over_members_and_empty_for_methods_without_any():
     rows = make_rows()
     members = [make_model(seed).models[0].eval() for seed in (0, 1)]
-    run = _Run(OrdinalEnsemble(members), rows, None, CONFIG, "")
+    run = TrainingRun(OrdinalEnsemble(members), rows, None, CONFIG, "")
     same = rows.take(run.batches.index(0))
     alone = [member.method.diagnostics(member.features(same.inputs).clone(), same.y) for member in members]
     expected = {name: (alone[0][name] + alone[1][name]) / 2 for name in alone[0]}

@@ -24,10 +24,12 @@ from tqdm import tqdm
 
 from diffor.baselines.bins import BinMethod
 from diffor.baselines.quantiles import QuantileMethod, even_levels
+from diffor.calibration import MAX_VALID_ROWS
 from diffor.encoders import Guide
 from diffor.encoders.guide import Fold
-from diffor.ensemble import BESIDE, CHEAP_SAMPLES, COARSE, MAX_VALID_ROWS, make_ensemble
+from diffor.ensemble import CHEAP_SAMPLES, make_ensemble
 from diffor.grades import grade_shares
+from diffor.member_kinds import BESIDE, COARSE
 from diffor.method import Method, OrdinalEnsemble, weighted_mean
 from diffor.ordinal_estimator import OrdinalEstimator
 from diffor.passed_inputs import PassedRows

@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from diffor.baselines.distribution import PointMethod
 from diffor.batches import Batches
+from diffor.calibration import ValidationScore
 from diffor.checkpoint import CheckpointError, load_folder, save_folder
 from diffor.compiled import compile_networks
 from diffor.conformal import Calibration
@@ -29,7 +30,7 @@ from diffor.diffusion import IncrementDiffusion
 from diffor.encoders import Guide, TabularInputs
 from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
 from diffor.encoders.image_choice import reads_images
-from diffor.ensemble import CHEAP_SAMPLES, MakeImages, ValidationScore, fit_ensemble, with_steps
+from diffor.ensemble import CHEAP_SAMPLES, MakeImages, fit_ensemble, with_steps
 from diffor.estimator_folder import estimator_of, state_of
 from diffor.hub import HubMethods
 from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel

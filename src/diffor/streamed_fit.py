@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from diffor.batches import Rows
+from diffor.calibration import MAX_VALID_ROWS
 from diffor.checkpoint import CheckpointError, write_atomically
 from diffor.distributed import World
 from diffor.encoders import TabularInputs
 from diffor.encoders.image_choice import reads_images
 from diffor.encoders.tabular_inputs import CategoryColumn, NumericColumn
-from diffor.ensemble import MAX_VALID_ROWS
 from diffor.estimator import Estimator
 from diffor.files import DataError
 from diffor.grade_estimator import GradeEstimator

@@ -104,7 +104,7 @@ def train(
     ``tracking`` is told the figures of every evaluation. ``batches`` are the rows of each step where these are not
     ``data``, which are then a sample of them.
     """
-    run = _Run(model, data, score, config, fingerprint, tracking, batches)
+    run = TrainingRun(model, data, score, config, fingerprint, tracking, batches)
     if config.checkpoint_dir is not None:
         run.resume()
     run.tracking.start(run.history.steps)
@@ -121,7 +121,7 @@ def train(
     return run.history
 
 
-class _Run:
+class TrainingRun:
     """The state of one training run, and what moves it forward."""
 
     def __init__(
