@@ -47,10 +47,10 @@ def test_a_student_is_used_by_every_command(home, tmp_path, capsys, name):
 
 
 def test_the_command_is_the_python_interface(home, tmp_path):
-    assert distilled(home, "price", tmp_path / "student", "--seed", "3") == 0
+    assert distilled(home, "price", tmp_path / "student", "--seed", "3", "--max-trees", "1") == 0
     rows = pd.read_csv(home / "rows.csv")[["size", "city"]]
     teacher = diffor.load(home / "price")
-    expected = teacher.distill(rows, max_steps=5, random_state=3, verbose=0)
+    expected = teacher.distill(rows, max_steps=5, max_trees=1, random_state=3, verbose=0)
     np.testing.assert_array_equal(diffor.load(tmp_path / "student").predict(rows), expected.predict(rows))
 
 

@@ -98,13 +98,21 @@ def test_a_partner_and_a_part_of_the_guide_are_learned_from():
     assert student.predict(X).shape == (150,)
 
 
-def test_the_quicker_guide_has_the_folds_with_the_fewest_trees(monkeypatch):
+def test_the_quicker_guide_has_the_folds_with_the_fewest_trees():
     X, y = make_table(150)
     guide = DiffoRRegressor("fast", max_steps=1, **QUICK).fit(X, y).guide_
     counts = sorted(count_trees(fold) for fold in guide.folds)
     for limit, n_folds in ((sum(counts), 5), (sum(counts) - 1, 4), (sum(counts[:2]), 2), (0, 1)):
-        monkeypatch.setattr("diffor.distillation.MAX_TREES", limit)
-        assert [count_trees(fold) for fold in quicker_guide(guide).folds] == counts[:n_folds]
+        assert [count_trees(fold) for fold in quicker_guide(guide, limit).folds] == counts[:n_folds]
+
+
+def test_a_student_reads_as_many_trees_as_asked_for():
+    X, y = make_table(150)
+    teacher = DiffoRRegressor("fast", max_steps=1, **QUICK).fit(X, y)
+    counts = [count_trees(fold) for fold in teacher.guide_.folds]
+    for limit, expected in ((1, min(counts)), (sum(counts), sum(counts))):
+        student = teacher.distill(X, max_steps=1, max_trees=limit)
+        assert sum(count_trees(fold) for fold in student.guide_.folds) == expected
 
 
 def test_a_student_of_images(faces, face_model):
@@ -165,6 +173,7 @@ def test_what_cannot_be_distilled_says_why(teacher, student):
     [
         ({"n_samples": 0}, "n_samples must be at least 1, however: n_samples=0"),
         ({"max_steps": 0}, "max_steps must be at least 1, however: max_steps=0"),
+        ({"max_trees": 0}, "max_trees must be at least 1, however: max_trees=0"),
         ({"max_rows": 5}, "max_rows must be at least 20, however: max_rows=5"),
         ({"learning_rate": 0.0}, "learning_rate must be positive, however: learning_rate=0.0"),
         ({"n_quantiles": 1}, "n_quantiles must be at least 2, however: n_quantiles=1"),

@@ -43,8 +43,7 @@ VALID_SHARE = 0.1
 """Share of the rows that the student is compared with the teacher on, to keep its best weights."""
 BATCH_SIZE, EVALUATE_EVERY = 256, 100
 MAX_TREES = 250
-"""Trees of the guide that a student reads, unless a single fold has more: of more, most of its time would go into
-trees."""
+"""Trees of the guide that a student usually reads: with more, most of its time would go into them."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,10 @@ class Lessons:
     max_rows: int
     max_steps: int
     learning_rate: float
+    max_trees: int = MAX_TREES
 
     def __post_init__(self) -> None:
-        for name in ("n_samples", "max_steps"):
+        for name in ("n_samples", "max_steps", "max_trees"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, however: {name}={getattr(self, name)}")
         if self.max_rows < MIN_ROWS:
@@ -138,6 +138,7 @@ class Teacher(OrdinalEstimator):
         max_rows: int = 10_000,
         max_steps: int = 800,
         learning_rate: float = 3e-3,
+        max_trees: int = MAX_TREES,
         random_state: Any = None,
         verbose: int | None = None,
     ) -> Any:
@@ -150,6 +151,8 @@ class Teacher(OrdinalEstimator):
 
         ``n_samples`` are drawn by each member of the teacher for each of at most ``max_rows`` rows; a tenth of the rows
         are set apart to tell which of ``max_steps`` steps comes closest to the teacher; ``history_`` has the distances.
+        Of the guide it reads folds with at most ``max_trees`` trees together, at least one: where the target follows
+        the trees closely, more of them lose less and take longer.
 
         **Shape:** X ``(n, p)``.
 
@@ -161,7 +164,7 @@ class Teacher(OrdinalEstimator):
         >>> student.settings_.method, student.predict_interval(X[:5], coverage=0.9).shape
         ('quantile-regression', (5, 2))
         """
-        lessons = Lessons(n_samples, max_rows, max_steps, learning_rate)
+        lessons = Lessons(n_samples, max_rows, max_steps, learning_rate, max_trees)
         check_teacher(self)
         student = self._new_student(
             n_quantiles,
@@ -229,7 +232,7 @@ def adopt(teacher: OrdinalEstimator, student: OrdinalEstimator, lessons: Lessons
     for name in ("n_features_in_", "feature_names_in_", "classes_"):
         if hasattr(teacher, name):
             setattr(student, name, getattr(teacher, name))
-    student.guide_ = None if teacher.guide_ is None else quicker_guide(teacher.guide_)
+    student.guide_ = None if teacher.guide_ is None else quicker_guide(teacher.guide_, lessons.max_trees)
     student.conformal_ = None
     student.encoders_ = [kind.replace(COARSE, "").replace(BESIDE, "") for kind in teacher.encoders_]
     params = student.get_params(deep=False)
@@ -251,11 +254,11 @@ def adopt(teacher: OrdinalEstimator, student: OrdinalEstimator, lessons: Lessons
     )
 
 
-def quicker_guide(guide: Guide) -> Guide:
-    """The guide's folds with the fewest trees, as many as have no more than ``MAX_TREES`` together, at least one."""
+def quicker_guide(guide: Guide, max_trees: int) -> Guide:
+    """The guide's folds with the fewest trees, as many as have no more than ``max_trees`` together, at least one."""
     folds = sorted(guide.folds, key=count_trees)
     sums = np.cumsum([count_trees(fold) for fold in folds])
-    return Guide(folds[: max(int((sums <= MAX_TREES).sum()), 1)])
+    return Guide(folds[: max(int((sums <= max_trees).sum()), 1)])
 
 
 def count_trees(fold: Fold) -> int:

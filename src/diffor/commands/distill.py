@@ -29,6 +29,8 @@ def add(commands: Any) -> None:
     command.add_argument("--max-steps", type=as_count, default=800, metavar="N", help="of training (default: 800)")
     command.add_argument("--max-rows", type=as_count, default=10_000, metavar="N",
                          help="rows of DATA that are learned from at most (default: 10000)")  # fmt: skip
+    command.add_argument("--max-trees", type=as_count, default=250, metavar="N",
+                         help="trees of the guide that the student reads (default: 250)")  # fmt: skip
     command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="of all that is random (default: 0)")
     command.add_argument("--quiet", action="store_true", help="show no progress")
     command.add_argument("--force", action="store_true", help="replace STUDENT if it exists")
@@ -50,6 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
             table,
             max_rows=arguments.max_rows,
             max_steps=arguments.max_steps,
+            max_trees=arguments.max_trees,
             random_state=arguments.seed,
             verbose=0 if arguments.quiet else 1,
         )
