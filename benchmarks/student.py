@@ -37,6 +37,7 @@ from diffor import circumstances
 from diffor.cell import Cell, choose_rows
 from diffor.checkpoint import write_atomically
 from diffor.datasets import DATASETS
+from diffor.distillation import MAX_TREES
 from diffor.estimator import DiffoRRegressor, load
 from diffor.metrics import coverage
 from diffor.run_file import read_run_file
@@ -181,7 +182,8 @@ def compare(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     task, n_samples = read_task(name, arguments), 10 if arguments.quick else 100
     teacher = fit_teacher(task, arguments)
     started = time.process_time()
-    student = teacher.distill(task.x, random_state=SEED, **({"max_steps": 3} if arguments.quick else {}))
+    limits = {"max_steps": 3} if arguments.quick else {}
+    student = teacher.distill(task.x, random_state=SEED, max_trees=arguments.max_trees, **limits)
     seconds = time.process_time() - started
     scores = {who: quality(model, task, n_samples) for who, model in (("teacher", teacher), ("student", student))}
     lost = scores["student"]["crps"] / scores["teacher"]["crps"] - 1
@@ -191,6 +193,7 @@ def compare(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "n_test": len(task.x_test),
         "n_columns": task.x.shape[1],
         "encoders": teacher.encoders_,
+        "max_trees": arguments.max_trees,
         "trees": [0 if model.guide_ is None else sum(len(fold.place.roots) + len(fold.spread.roots)
                   for fold in model.guide_.folds) for model in (teacher, student)],
         "distill_seconds": round(seconds, 2),
@@ -258,6 +261,7 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--dial", nargs="*", choices=known, default=list(DIAL), metavar="NAME")
     parser.add_argument("--root", help="folder of the data sets that are read from files")
     parser.add_argument("--models", type=Path, help="folder in which teachers are kept")
+    parser.add_argument("--max-trees", type=int, default=MAX_TREES, help="of the guide (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="hardly fitted models: a smoke check")
     parser.add_argument("--out", type=Path, help="JSON file (default: benchmarks/results/student.json)")
     arguments = parser.parse_args(words)

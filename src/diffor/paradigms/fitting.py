@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from diffor.datasets.synthetic import Law
-from diffor.diffusion.increment_diffusion import IncrementDiffusion, steps_of_chain
+from diffor.ensemble import with_steps
 from diffor.estimator import DiffoRRegressor, OrdinalRegressor
 from diffor.method import Inputs, OrdinalModel
 from diffor.row_noise import row_keys
@@ -174,12 +174,9 @@ def fit_method(
 
 
 def with_long_chain(model: ValueEstimator) -> ValueEstimator:
-    """A copy of a fitted DiffoR whose samples take ``LONG_STEPS`` denoiser calls, not as few as it can do with."""
-    longer = copy.deepcopy(model)
-    for member in longer.model_.models:
-        method = member.method
-        assert isinstance(method, IncrementDiffusion)
-        method.drawing_times = steps_of_chain(LONG_STEPS, method.aligned_times, method.process.n_times, "chain")
+    """A fitted DiffoR, its weights shared, whose samples take ``LONG_STEPS`` denoiser calls, not as few as it can."""
+    longer = copy.copy(model)
+    longer.model_ = with_steps(model.model_, LONG_STEPS)
     return longer
 
 
