@@ -41,6 +41,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import diffor
 from diffor import DiffoRRegressor, circumstances
 from diffor.diffusion import IncrementDiffusion
+from diffor.diffusion.networks import CACHED_ROWS, ScaleLayer
 from diffor.encoders import make_tabular_encoder
 from diffor.method import Method, OrdinalEnsemble, OrdinalModel, weighted_mean
 from diffor.prediction import Prediction
@@ -365,6 +366,39 @@ def _sampling(bench: Bench, at: str, rows: Rows, sample: Action) -> list[Figure]
     ]
 
 
+def attention(bench: Bench) -> list[Figure]:
+    """A layer of the transformer, in training and in prediction, against torch's own with the same weights."""
+    width, n_rows = 64, bench.pick(16 * CACHED_ROWS, CACHED_ROWS)
+    own, standard = ScaleLayer(width, 8, 0.1), _standard_layer(width)
+    standard.load_state_dict(own.state_dict())
+    learned, asked = torch.randn(128, 8, width, requires_grad=True), torch.randn(n_rows, 8, width)
+    steps = [lambda layer=layer: layer.train()(learned).sum().backward() for layer in (own, standard)]
+
+    @torch.no_grad()
+    def answer(layer: nn.Module, size: int) -> None:
+        layer.eval()
+        for rows in asked.split(size):
+            layer(rows)
+
+    answers = [
+        lambda: answer(own, CACHED_ROWS),
+        lambda: answer(standard, CACHED_ROWS),
+        lambda: answer(standard, n_rows),
+    ]
+    quicker = {"a step of 128 rows": in_turns(steps, bench.pick(40, 2), clock=time.process_time)}
+    spent = in_turns(answers, bench.pick(10, 2), clock=time.process_time)
+    quicker[f"prediction of {n_rows} rows"] = np.stack([spent[0], np.minimum(spent[1], spent[2])])
+    note = f"width {width}, 8 tokens, 8 heads; torch's predicts all rows at once or in pieces, whichever is quicker"
+    return [
+        figure("attention", f"{name}: torch's / ours", "times", seconds[1] / seconds[0], note=note)
+        for name, seconds in quicker.items()
+    ]
+
+
+def _standard_layer(width: int) -> nn.Module:
+    return nn.TransformerEncoderLayer(width, 8, 4 * width, 0.1, activation="gelu", batch_first=True, norm_first=True)
+
+
 def predict_10000(bench: Bench) -> list[Figure]:
     """Prediction of 10,000 rows against scikit-learn's perceptron and against all ancestral steps."""
     n, full_rows, repeats = bench.pick(10_000, 256), bench.pick(64, 1), 10
@@ -510,6 +544,7 @@ MEASUREMENTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "gemm_peak": gemm_peak,
     "training_step": training_step,
     "sampling": sampling,
+    "attention": attention,
     "predict_10000": predict_10000,
     "memory": memory,
     "start_up": start_up,
