@@ -64,11 +64,6 @@ def test_methods_with_side_columns_are_refused(tmp_path):
         export_model(fitted, tmp_path / "model.onnx")
 
 
-def test_models_of_images_are_refused(face_model, tmp_path):
-    with pytest.raises(ExportError, match="must read tables to be exported, however: this one reads images"):
-        export_model(face_model, tmp_path / "model.onnx")
-
-
 def test_hashed_columns_are_refused_by_name(monkeypatch, tmp_path):
     monkeypatch.setattr(tabular_inputs, "MAX_LEVELS", 2)
     fitted = DiffoRRegressor("fast", **TINY).fit(X, Y)

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     if out.suffix.lower() != ".onnx":
         raise UsageError(f"{out} must end in .onnx, however: it does not; rename it")
     files.check_output(out, arguments.force)
-    model = load_model(Path(arguments.model))
+    model = load_model(Path(arguments.model), may_read_images=True)
     for option in ("quantiles", "coverage"):
         if is_classifier(model) and getattr(arguments, option) is not None:
             raise UsageError(f"--{option} is for amounts, however: MODEL predicts grades; leave it out")
@@ -56,7 +56,8 @@ def run(arguments: argparse.Namespace) -> None:
             quantiles=arguments.quantiles or as_levels(LEVELS),
             coverage=arguments.coverage or 0.9,
         )
-    columns = facts["columns"]
-    print(f"{out}: {len(columns['numbers'])} numbers, {len(columns['categories'])} categories and "
+    columns, images = facts["columns"], facts["images"]
+    pixels = "" if images is None else f"an image of {images['side']} pixels a side, "
+    print(f"{out}: {pixels}{len(columns['numbers'])} numbers, {len(columns['categories'])} categories and "
           f"{facts['noise_width']} normal numbers of noise in for each row, {facts['n_samples']} samples out; "
           f"{out.stat().st_size / 1e6:.1f} MB")  # fmt: skip

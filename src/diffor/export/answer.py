@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,17 @@ from numpy.typing import NDArray
 
 from diffor.conformal import REACH_FLOOR, depth_for
 from diffor.diffusion import IncrementDiffusion
+from diffor.encoders.image_encoders import ImageTableEncoder
 from diffor.export.chain import ChainNoise, draw_increments, noise_of_chains
 from diffor.export.columns import RawColumns, answer_of_guide, read_columns
 from diffor.export.distributions import CLOSED_FORMS
 from diffor.export.graph import DOUBLE, FLOAT, WHOLE, Graph, Value
+from diffor.export.images import encode_images, read_pixels
 from diffor.export.networks import encode
 from diffor.export.refusal import ExportError
 from diffor.export.trees import count_below
 from diffor.grade_estimator import GradeEstimator
-from diffor.method import OrdinalModel
+from diffor.method import Encoder, OrdinalModel
 from diffor.methods import METHODS
 from diffor.target import GradeScale, TargetScale
 from diffor.value_estimator import ValueEstimator
@@ -42,6 +46,17 @@ class Member:
     def noise_width(self) -> int:
         """Numbers of noise for a row."""
         return 0 if self.noise is None else self.noise.width
+
+
+def count_features(model: Estimator) -> int:
+    """How many of a model's first columns are features of a frozen network of images."""
+    frozen = None if model.images_ is None else model.images_.frozen
+    return 0 if frozen is None else frozen.out_features
+
+
+def raw_columns_of(model: Estimator) -> RawColumns:
+    """The columns that the program of a model reads; features of images it computes itself."""
+    return RawColumns.of(model.inputs_, count_features(model))
 
 
 def members_of(model: Estimator, n_samples: int, n_steps: int | None = None) -> list[Member]:
@@ -69,17 +84,12 @@ def write_samples(
 
     **Shape:** -> ``(n, m)`` float64, ``(n,)``.
     """
-    numbers, codes = read_columns(graph, columns)
-    n_numbers = model.inputs_.n_numbers
-    guide = None
-    if model.guide_ is not None:
-        guide = answer_of_guide(graph, model.guide_, numbers, codes, n_numbers)
+    features_by = read_rows(graph, model, columns)
     width = sum(member.noise_width for member in members)
     noise = graph.input(NOISE, FLOAT, (None, width)) if width else None
     parts, points, first = [], [], 0
     for member in members:
-        features = encode(graph, member.model.encoder, numbers, codes, guide, n_numbers)
-        method = member.model.method
+        features, method = features_by(member.model.encoder), member.model.method
         if isinstance(method, IncrementDiffusion):
             assert noise is not None
             assert member.noise is not None
@@ -94,6 +104,30 @@ def write_samples(
     ordered = graph.concat(parts).sorted(count).cast(DOUBLE)
     point = graph.concat(points).cast(DOUBLE).mean(1) if len(points) == len(parts) else None
     return _widen(ordered, float(model.model_.dispersion), count), point
+
+
+def read_rows(graph: Graph, model: Estimator, columns: RawColumns) -> Callable[[Encoder], Value]:
+    """Read images and columns; what a member's encoder makes of them follows. **Shape:** of its answer, ``(n, d)``."""
+    reader, pixels, features = model.images_, None, None
+    if reader is not None:
+        pixels = read_pixels(graph, reader.inputs)
+        if reader.frozen is not None:  # its features are columns, and all that members see of the images
+            features = encode_images(reader.frozen, pixels)
+            pixels = None
+    if pixels is not None and not model.inputs_.columns:
+        return partial(encode_images, pixels=pixels)
+    numbers, codes = read_columns(graph, columns, features)
+    n_numbers, guide = model.inputs_.n_numbers, None
+    if model.guide_ is not None:
+        guide = answer_of_guide(graph, model.guide_, numbers, codes, n_numbers)
+    read_table = partial(encode, graph, numbers=numbers, codes=codes, guide=guide, n_numbers=n_numbers)
+
+    def read_both(encoder: Encoder) -> Value:
+        assert isinstance(encoder, ImageTableEncoder)
+        assert pixels is not None
+        return graph.concat([encode_images(encoder.images, pixels), read_table(encoder.table)])
+
+    return read_table if pixels is None else read_both
 
 
 def _widen(ordered: Value, factor: float, count: int) -> Value:

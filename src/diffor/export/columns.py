@@ -34,14 +34,25 @@ class RawColumns:
     """The columns that the program reads, in its order; what was constant in training is not read."""
 
     numbers: list[NumericColumn]
+    """All numbers; those that a frozen network of images gives come first."""
+    from_images: list[int]
+    """Places, among the features of a frozen network of images, of the first numbers."""
     categories: list[CategoryColumn]
     missing: str
     """The text that stands for a missing category: empty, unless that is a level."""
 
     @classmethod
-    def of(cls, inputs: TabularInputs) -> RawColumns:
-        """The columns of fitted inputs; those that keep no list of their levels are refused."""
-        numbers = [one for one in inputs.columns if isinstance(one, NumericColumn) and not one.is_constant]
+    def of(cls, inputs: TabularInputs, n_features: int = 0) -> RawColumns:
+        """The columns of fitted inputs, the first of which may be features of images.
+
+        Columns that keep no list of their levels are refused.
+        """
+        read = [
+            (place, one)
+            for place, one in enumerate(inputs.columns)
+            if isinstance(one, NumericColumn) and not one.is_constant
+        ]
+        numbers, from_images = [one for _, one in read], [place for place, _ in read if place < n_features]
         categories = [one for one in inputs.columns if isinstance(one, CategoryColumn)]
         for column in categories:
             if column.levels is None:
@@ -53,20 +64,31 @@ class RawColumns:
         missing = ""
         while missing in levels:
             missing += "<missing>"
-        return cls(numbers, categories, missing)
+        return cls(numbers, from_images, categories, missing)
+
+    @property
+    def passed(self) -> list[NumericColumn]:
+        """The numbers that the caller passes."""
+        return self.numbers[len(self.from_images) :]
 
     def to_json(self) -> dict[str, Any]:
         """Names and levels, for those who fill the inputs."""
         return {
-            NUMBERS: [column.to_json()["name"] for column in self.numbers],
+            NUMBERS: [column.to_json()["name"] for column in self.passed],
             CATEGORIES: [{"name": column.to_json()["name"], "levels": column.levels} for column in self.categories],
             "missing_category": self.missing,
         }
 
 
-def read_columns(graph: Graph, columns: RawColumns) -> tuple[Value, list[Value]]:
-    """Scaled numbers and the code of each category. **Shape:** -> ``(n, p)`` float32, c times ``(n,)`` int64."""
-    raw = graph.input(NUMBERS, DOUBLE, (None, len(columns.numbers)))
+def read_columns(graph: Graph, columns: RawColumns, features: Value | None = None) -> tuple[Value, list[Value]]:
+    """Scaled numbers and the code of each category. **Shape:** -> ``(n, p)`` float32, c times ``(n,)`` int64.
+
+    ``features`` are those of a frozen network of images, ``(n, d)``.
+    """
+    parts = [] if features is None else [features.take(columns.from_images).cast(DOUBLE)]
+    if columns.passed or not parts:
+        parts.append(graph.input(NUMBERS, DOUBLE, (None, len(columns.passed))))
+    raw = graph.concat(parts)
     texts = graph.input(CATEGORIES, TEXT, (None, len(columns.categories))) if columns.categories else None
     codes = []
     for place, column in enumerate(columns.categories):

@@ -15,7 +15,9 @@ OPSET, LEARNING_OPSET, IR_VERSION = 20, 3, 10
 """Versions of the operators and of the file, which every onnxruntime from 1.18 on reads."""
 LEARNING = "ai.onnx.ml"
 """Domain of the operators that know levels of categories and trees."""
-FLOAT, DOUBLE, WHOLE, TRUTH, TEXT = (np.dtype(kind) for kind in (np.float32, np.float64, np.int64, np.bool_, object))
+FLOAT, DOUBLE, WHOLE, BYTE, TRUTH, TEXT = (
+    np.dtype(kind) for kind in (np.float32, np.float64, np.int64, np.uint8, np.bool_, object)
+)
 
 
 @dataclass(frozen=True)
@@ -238,6 +240,7 @@ def _onnx_kind(dtype: np.dtype[Any]) -> int:
         FLOAT: TensorProto.FLOAT,
         DOUBLE: TensorProto.DOUBLE,
         WHOLE: TensorProto.INT64,
+        BYTE: TensorProto.UINT8,
         TRUTH: TensorProto.BOOL,
         TEXT: TensorProto.STRING,
     }

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from diffor.diffusion.increment_diffusion import uniform_shift
 from diffor.encoders.tabular_inputs import as_categories, as_numbers
-from diffor.export.answer import NOISE, Estimator, Member, members_of
-from diffor.export.columns import CATEGORIES, NUMBERS, RawColumns
+from diffor.export.answer import NOISE, Estimator, Member, count_features, members_of, raw_columns_of
+from diffor.export.columns import CATEGORIES, NUMBERS
+from diffor.export.images import PIXELS
 from diffor.row_noise import start_noise, step_noise
-from diffor.table import as_table, match_columns
 
 Array = NDArray[Any]
 
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 def program_inputs(
     model: Estimator, X: Any, n_samples: int | None = None, n_steps: int | None = None
 ) -> dict[str, Array]:
-    """Inputs with which the program of ``model`` answers as ``predict`` does: raw columns, and the noise of each row.
+    """Inputs with which the program of ``model`` answers as ``predict`` does: pixels, raw columns, noise of each row.
 
     Any other standard normal noise of that shape is as good.
 
@@ -36,11 +36,16 @@ def program_inputs(
 
 
 def raw_columns(model: Estimator, X: Any) -> dict[str, Array]:
-    """The columns of a table as the program reads them: numbers and days as float64, all else as texts."""
-    columns, fitted = RawColumns.of(model.inputs_), model.inputs_.columns
-    table = match_columns(as_table(X), [column.name for column in fitted])
-    numbers = [as_numbers(table.iloc[:, fitted.index(column)], column.name) for column in columns.numbers]
-    inputs: dict[str, Array] = {NUMBERS: np.stack(numbers, axis=1) if numbers else np.zeros((len(table), 0))}
+    """Images and columns as the program reads them: pixels, numbers and days as float64, all else as texts."""
+    rows, columns = model._open(X), raw_columns_of(model)
+    inputs: dict[str, Array] = {} if rows.images is None else {PIXELS: rows.images[:].numpy()}
+    if rows.table is None:
+        return inputs
+    table, n_features = rows.table, count_features(model)
+    fitted = model.inputs_.columns[n_features:]
+    numbers = [as_numbers(table.iloc[:, fitted.index(column)], column.name) for column in columns.passed]
+    if numbers or not n_features:
+        inputs[NUMBERS] = np.stack(numbers, axis=1) if numbers else np.zeros((len(table), 0))
     if columns.categories:
         texts = [as_categories(table.iloc[:, fitted.index(column)]) for column in columns.categories]
         inputs[CATEGORIES] = np.stack(texts, axis=1)

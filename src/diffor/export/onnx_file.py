@@ -13,11 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from diffor import circumstances
 from diffor.checkpoint import write_atomically
 from diffor.conformal import check_coverage
-from diffor.export.answer import Estimator, members_of, write_grades, write_samples, write_values
-from diffor.export.columns import RawColumns
+from diffor.encoders.image_encoders import ImageTableEncoder
+from diffor.export.answer import Estimator, members_of, raw_columns_of, write_grades, write_samples, write_values
 from diffor.export.graph import Graph
+from diffor.export.images import check_network, describe_pixels
 from diffor.export.refusal import ExportError
 from diffor.grade_estimator import GradeEstimator
+from diffor.method import Encoder
 from diffor.methods import METHODS
 
 FORMAT = 1
@@ -52,13 +54,10 @@ def export_model(
 
 
 def check_exportable(model: Estimator) -> None:
-    """Refuse models that read more than columns of a table."""
+    """Refuse models that read more than images and columns of a table, and networks that are not written here."""
     check_is_fitted(model, "model_")
-    if model.images_ is not None:
-        raise ExportError(
-            "models must read tables to be exported, however: this one reads images; "
-            "export a model of the features that diffor embed writes"
-        )
+    for network in _networks_of_images(model):
+        check_network(network)
     method = METHODS[model.settings_.method]
     if method.requires or method.accepts:
         sides = ", ".join((*method.requires, *method.accepts))
@@ -66,6 +65,16 @@ def check_exportable(model: Estimator) -> None:
             f"methods must need nothing beside X to be exported, however: {model.settings_.method!r} uses {sides}; "
             "fit another method"
         )
+
+
+def _networks_of_images(model: Estimator) -> list[Encoder]:
+    """The frozen network, or that of each member."""
+    if model.images_ is None:
+        return []
+    if model.images_.frozen is not None:
+        return [model.images_.frozen]
+    encoders = (member.encoder for member in model.model_.models)
+    return [encoder.images if isinstance(encoder, ImageTableEncoder) else encoder for encoder in encoders]
 
 
 def check_effort(model: Estimator, n_samples: int | None, n_steps: int | None) -> None:
@@ -93,7 +102,7 @@ def as_program(
     wanted = [float(level) for level in levels]
     if not wanted or not all(0 <= level <= 1 for level in wanted):
         raise ValueError(f"quantile levels must lie in [0, 1], however: {wanted}")
-    graph, columns = Graph(), RawColumns.of(model.inputs_)
+    graph, columns = Graph(), raw_columns_of(model)
     members = members_of(model, count, n_steps)
     unit, point = write_samples(graph, model, members, columns)
     facts: dict[str, Any] = {
@@ -101,6 +110,7 @@ def as_program(
         "estimator": type(model).__name__,
         "preset": model.preset,
         "columns": columns.to_json(),
+        "images": None if model.images_ is None else describe_pixels(model.images_.inputs),
         "noise_width": sum(member.noise_width for member in members),
         "n_samples": count,
         "encoders": model.encoders_,
