@@ -65,17 +65,27 @@ def texts(sections):
 
 def test_the_parts_of_the_page(sections):
     headings = [section.text for section in sections if isinstance(section, Heading) and section.level == 2]
-    assert headings == ["What ran", "Values: leaderboard", "Grades: leaderboard", "What went wrong"]
+    assert headings == ["What ran", "Values: leaderboard", "Grades: leaderboard", "What went wrong", "Circumstances"]
 
 
 def test_what_ran_is_said(sections):
-    facts = dict(table_with(sections, "Circumstances").rows)
+    facts = dict(table_with(sections, "What the figures depend on").rows)
     assert facts["commits"] == "abc123+changes"
     assert facts["machines"] == "a large one"
     assert facts["versions"] == "numpy 9.9"
     assert facts["finished"].startswith("2026-11-16 10:00")
     assert facts["commands"] == "diffor bench run.toml"
     assert "2 damaged line(s)" in texts(sections)
+
+
+def test_of_many_commands_a_few_are_named(cells):
+    changed = {
+        place: line | {"command": f"diffor bench {number}"} for number, (place, line) in enumerate(cells.items())
+    }
+    facts = dict(table_with(benchmark_sections(changed), "What the figures depend on").rows)
+    named, rest = facts["commands"].split(", and ")
+    assert named == "diffor bench 0, diffor bench 1, diffor bench 2"
+    assert rest == f"{len(cells) - 3} more, which the lines name"
 
 
 def test_the_leaderboard_holds_ranks_wins_and_distances(sections):

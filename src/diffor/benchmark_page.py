@@ -37,7 +37,7 @@ BAND = (0.87, 0.93)
 """Where the coverage of 90 % intervals should lie."""
 ROWS_FOR_BAND = 500
 """Test rows from which on a coverage is sharp enough to be held against the band."""
-MAX_CURVES = 8
+MAX_CURVES, MAX_COMMANDS = 8, 3
 CONSTANT = "constant"
 
 
@@ -50,7 +50,8 @@ def benchmark_sections(cells: Cells, n_damaged: int = 0, methods: Sequence[str] 
         known = [comparison for comparison in compared if comparison is not None]
         if known:
             sections += _task_sections(own, task, known)
-    return [*sections, *paper_sections(paper_tables(cells, methods)), *_what_went_wrong(cells)]
+    ends = [*paper_sections(paper_tables(cells, methods)), *_what_went_wrong(cells), *_circumstances(cells)]
+    return [*sections, *ends]
 
 
 # What ran.
@@ -64,6 +65,11 @@ def _what_ran(cells: Cells, n_damaged: int) -> list[Section]:
         "rows and one thread. Times leave out the import of packages."
     )
     damaged = f" {n_damaged} damaged line(s) were left out." if n_damaged else ""
+    return [Heading("What ran"), Paragraph(counts + damaged)]
+
+
+def _circumstances(cells: Cells) -> list[Section]:
+    lines = list(cells.values())
     dates = sorted(str(line["date"]) for line in lines if line.get("date"))
     versions = {f"{name} {version}" for line in lines for name, version in line.get("versions", {}).items()}
     rows = (
@@ -72,21 +78,19 @@ def _what_ran(cells: Cells, n_damaged: int) -> list[Section]:
         ("finished", f"{_minute(dates[0])} to {_minute(dates[-1])} UTC" if dates else "-"),
         ("versions", ", ".join(sorted(versions))),
         ("samples per row", _listed(line.get("n_samples") for line in lines)),
-        ("commands", _listed(line.get("command") for line in lines)),
+        ("commands", _listed((line.get("command") for line in lines), MAX_COMMANDS)),
     )
-    return [
-        Heading("What ran"),
-        Paragraph(counts + damaged),
-        Table("Circumstances", ("what", "which"), rows, is_text=True),
-    ]
+    return [Heading("Circumstances"), Table("What the figures depend on.", ("what", "which"), rows, is_text=True)]
 
 
 def _minute(date: str) -> str:
     return date[:16].replace("T", " ")
 
 
-def _listed(values: Iterable[Any]) -> str:
-    return ", ".join(dict.fromkeys(str(value) for value in values if value not in (None, ""))) or "-"
+def _listed(values: Iterable[Any], most: int | None = None) -> str:
+    found = list(dict.fromkeys(str(value) for value in values if value not in (None, "")))
+    rest = f", and {len(found) - most} more, which the lines name" if most is not None and len(found) > most else ""
+    return (", ".join(found[:most]) or "-") + rest
 
 
 # One task.
