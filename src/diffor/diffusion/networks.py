@@ -99,6 +99,10 @@ class ScaleLayer(nn.TransformerEncoderLayer):
     queries of a key lie side by side. Dropout decides by bytes (:class:`~diffor.dropout.ByteDropout`).
 
     **Shape:** ``(n, S, width)``, kept.
+
+    >>> import torch
+    >>> ScaleLayer(width=32, n_attention_heads=4, dropout=0.1)(torch.randn(5, 8, 32)).shape
+    torch.Size([5, 8, 32])
     """
 
     self_attn: nn.MultiheadAttention
