@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -154,11 +156,13 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: object, seconds: float = 120) -> None:
+def wait_until(condition: Callable[[], Any], seconds: float = 120) -> Any:
+    """What the condition says when it holds for the first time."""
     end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
+    while not (found := condition()):
         assert time.monotonic() < end, "it took too long"
         time.sleep(0.005)
+    return found
 
 
 def temporaries(out: Path) -> list[Path]:
@@ -195,8 +199,8 @@ def test_a_killed_worker_is_replaced_while_the_command_goes_on(here: Path) -> No
     command = [sys.executable, "-m", "diffor", "score", "model", "in/*.parquet", "--out", "out", "--keep", "id",
                "--samples", "400", "--workers", "2"]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: busy_workers(process.pid))
-    os.kill(busy_workers(process.pid)[0], signal.SIGKILL)
+    busy = wait_until(lambda: busy_workers(process.pid))
+    os.kill(busy[0], signal.SIGKILL)
     printed, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (0, "")
     assert "rows             450 in, 450 out" in printed
