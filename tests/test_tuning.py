@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,15 @@ def test_time_ends_a_search_and_what_it_cut_is_run_again(tmp_path: Path) -> None
     assert sum(trial.state == "cut short" for trial in quick.trials) <= 1
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Shells that start tests in the background may have told them to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_keeps_the_best_so_far(whole: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
     scoring, calls = SearchRows.score, []
 
