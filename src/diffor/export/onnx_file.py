@@ -13,13 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from diffor import circumstances
 from diffor.checkpoint import write_atomically
 from diffor.conformal import check_coverage
-from diffor.encoders.image_encoders import ImageTableEncoder
 from diffor.export.answer import Estimator, members_of, raw_columns_of, write_grades, write_samples, write_values
 from diffor.export.graph import Graph
-from diffor.export.images import check_network, describe_pixels
+from diffor.export.images import describe_pixels
 from diffor.export.refusal import ExportError
 from diffor.grade_estimator import GradeEstimator
-from diffor.method import Encoder
 from diffor.methods import METHODS
 
 FORMAT = 1
@@ -54,10 +52,8 @@ def export_model(
 
 
 def check_exportable(model: Estimator) -> None:
-    """Refuse models that read more than images and columns of a table, and networks that are not written here."""
+    """Refuse models that read more than images and columns of a table."""
     check_is_fitted(model, "model_")
-    for network in _networks_of_images(model):
-        check_network(network)
     method = METHODS[model.settings_.method]
     if method.requires or method.accepts:
         sides = ", ".join((*method.requires, *method.accepts))
@@ -65,16 +61,6 @@ def check_exportable(model: Estimator) -> None:
             f"methods must need nothing beside X to be exported, however: {model.settings_.method!r} uses {sides}; "
             "fit another method"
         )
-
-
-def _networks_of_images(model: Estimator) -> list[Encoder]:
-    """The frozen network, or that of each member."""
-    if model.images_ is None:
-        return []
-    if model.images_.frozen is not None:
-        return [model.images_.frozen]
-    encoders = (member.encoder for member in model.model_.models)
-    return [encoder.images if isinstance(encoder, ImageTableEncoder) else encoder for encoder in encoders]
 
 
 def check_effort(model: Estimator, n_samples: int | None, n_steps: int | None) -> None:
