@@ -94,6 +94,17 @@ def test_treeffuser_of_a_table_without_numbers_draws_no_sample_twice() -> None:
     assert [len(np.unique(row)) for row in samples] == [100, 100, 100]
 
 
+def test_treeffuser_draws_the_same_samples_from_tables_of_its_scores() -> None:
+    require("treeffuser")
+    problem, x_test, _ = problem_of("value")
+    usual, looked_up = (fit_treeffuser(problem, **QUICK["treeffuser"], tables=tables) for tables in (False, True))
+    np.testing.assert_allclose(looked_up.predict(x_test).samples, usual.predict(x_test).samples, rtol=1e-9)
+    many = pd.concat([x_test] * 30, ignore_index=True)  # more rows than tables are held of at a time
+    samples = looked_up.predict(many).samples
+    assert len(np.unique(samples)) == samples.size
+    np.testing.assert_allclose(samples.mean(), usual.predict(many).samples.mean(), atol=0.5)
+
+
 def test_errors_of_the_process_are_told_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "treeffuser" / "bin").mkdir(parents=True)
     (tmp_path / "treeffuser" / "bin" / "python").symlink_to(sys.executable)  # a Python without the library
