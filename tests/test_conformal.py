@@ -407,7 +407,7 @@ def test_the_order_of_calibration_rows_does_not_matter(fresh):
 def test_calibration_in_blocks_is_that_of_the_whole(fresh, monkeypatch):
     table, y = make_table(60, seed=2)
     whole = fresh.conformalize(table, y).conformal_.scores
-    monkeypatch.setattr("diffor.ordinal_estimator.BLOCK_ROWS", 16)
+    monkeypatch.setattr("diffor.estimator_rows.BLOCK_ROWS", 16)
     assert np.array_equal(fresh.conformalize(table, y).conformal_.scores, whole)
 
 

@@ -162,7 +162,7 @@ def test_answers_do_not_depend_on_the_rows_beside_them(fitted, n_samples, monkey
     order = np.random.default_rng(0).permutation(50)
     assert fitted.sample(table.iloc[order], n_samples) == pytest.approx(whole[order], abs=ROUNDING)
     monkeypatch.setattr("diffor.train.PREDICT_ROWS", 64)
-    monkeypatch.setattr("diffor.ordinal_estimator.BLOCK_ROWS", 13)
+    monkeypatch.setattr("diffor.estimator_rows.BLOCK_ROWS", 13)
     assert fitted.sample(table, n_samples) == pytest.approx(whole, abs=ROUNDING)
 
 

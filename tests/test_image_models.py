@@ -198,7 +198,7 @@ def test_prediction_takes_a_block_of_images_at_a_time_and_keeps_none(faces, face
     _, paths, _ = faces
     whole = face_model.predict(paths)
     assert face_model.images_.open(paths, []).images.decoder.kept is None
-    for module in ("ordinal_estimator", "passed_inputs"):
+    for module in ("estimator_rows", "passed_inputs"):
         monkeypatch.setattr(f"diffor.{module}.IMAGE_BLOCK_ROWS", 16)
     sizes = []
     decode = ImageDecoder.decode

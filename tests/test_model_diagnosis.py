@@ -58,7 +58,7 @@ def test_the_model_answers_as_before(fitted, found):
 def test_rows_in_blocks_are_the_same_rows(fitted, monkeypatch):
     model, table, _ = fitted
     _, features, keys = own_features(model, table)
-    monkeypatch.setattr("diffor.ordinal_estimator.BLOCK_ROWS", 64)
+    monkeypatch.setattr("diffor.estimator_rows.BLOCK_ROWS", 64)
     _, pieces, others = own_features(model, table)
     torch.testing.assert_close(pieces, features)
     assert torch.equal(keys, others)

@@ -97,7 +97,7 @@ def test_conformal_intervals_of_methods_with_side_columns_hold_their_share(watch
 def test_rows_keep_their_own_side_columns_in_blocks(watched, monkeypatch):
     X, _, duration = make_views(seed=1)
     whole = watched.predict(X, duration=duration)
-    monkeypatch.setattr("diffor.ordinal_estimator.BLOCK_ROWS", 48)
+    monkeypatch.setattr("diffor.estimator_rows.BLOCK_ROWS", 48)
     assert watched.predict(X, duration=duration) == pytest.approx(whole, abs=1e-3)
 
 

@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
-from tqdm import tqdm
 
 from diffor.baselines.distribution import PointMethod
 from diffor.batches import Batches
@@ -27,30 +24,25 @@ from diffor.checkpoint import CheckpointError, load_folder, save_folder
 from diffor.compiled import compile_networks
 from diffor.conformal import Calibration
 from diffor.diffusion import IncrementDiffusion
-from diffor.encoders import Guide, TabularInputs
-from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
-from diffor.encoders.image_choice import reads_images
+from diffor.encoders import TabularInputs
 from diffor.ensemble import CHEAP_SAMPLES, MakeImages, fit_ensemble, with_steps
 from diffor.estimator_folder import estimator_of, state_of
+from diffor.estimator_rows import RowReading
 from diffor.hub import HubMethods
-from diffor.method import Inputs, OrdinalEnsemble, OrdinalModel
+from diffor.method import OrdinalEnsemble, OrdinalModel
 from diffor.methods import METHODS
-from diffor.passed_inputs import IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows, match_rows
+from diffor.passed_inputs import Given, match_rows
 from diffor.prediction import Prediction
-from diffor.presets import Settings, image_choice, resolve_settings, settle_partner
-from diffor.row_noise import row_keys
+from diffor.presets import image_choice, resolve_settings, settle_partner
 from diffor.saved_params import check_network, name_run
-from diffor.side_columns import check_validation_sides, read_sides, separate_sides, side_tensors
-from diffor.table import as_table, check_weights, match_columns
-from diffor.target import GradeScale, TargetScale
+from diffor.side_columns import check_validation_sides, separate_sides
+from diffor.table import as_table
+from diffor.target import TargetScale
 from diffor.tracking import Tracker, make_tracker, tracked
 from diffor.train import History, Rows, TrainConfig, in_chunks, limit_threads, predict_in_chunks
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="OrdinalEstimator")
-
-BLOCK_ROWS = 8192
-"""Rows that are turned into tensors at a time in prediction: memory does not grow with the table."""
 
 
 class UnlistedArgument:
@@ -70,30 +62,19 @@ class UnlistedArgument:
         raise AttributeError(f"{self.name} is a setting, not a method: read get_params()[{self.name!r}]")
 
 
-class OrdinalEstimator(HubMethods, BaseEstimator):
+class OrdinalEstimator(HubMethods, RowReading):
     """What regressor and classifier share: tables or images in, training, distributions out, saving."""
 
-    scale_: TargetScale | GradeScale
-    settings_: Settings
     model_: OrdinalEnsemble
     encoders_: list[str]
-    inputs_: TabularInputs
-    guide_: Guide | None = None
-    images_: ImageReader | None = None
     history_: History
-    seed_: int
     data_summary_: dict[str, Any] | None = None
     conformal_: Calibration | None = None
     preset: str
-    encoder: str | nn.Module
-    validation_fraction: float
     time_limit: float | None
     checkpoint_dir: str | Path | None
-    device: str
-    n_jobs: int | None
     compile: bool
     random_state: Any
-    verbose: int
     log_to: str | Tracker | None
 
     def _remember(self, arguments: dict[str, Any]) -> None:
@@ -177,76 +158,6 @@ class OrdinalEstimator(HubMethods, BaseEstimator):
         levels = {"least": 0.0, "lower quarter": 0.25, "median": 0.5, "upper quarter": 0.75, "largest": 1.0}
         return {name: float(np.quantile(y, level)) for name, level in levels.items()}
 
-    def _make_reader(self) -> ImageReader | None:
-        """How images are read, if the encoder is one of images, with the frozen network if there is to be one."""
-        settings = self.settings_
-        if not reads_images(settings.encoder):
-            return None
-        choice = image_choice(settings, self.encoder)
-        frozen = choice.make().eval().to(self._device()) if settings.freeze_backbone else None
-        return ImageReader(choice.inputs(settings.image_settings), frozen)
-
-    def _read(self, X: Any, y: Array, sample_weight: Any, side: dict[str, Any]) -> Given:
-        """Rows with what belongs to them, all of one length; those of broken images are left out where that is set."""
-        if self.images_ is None:
-            rows = PassedRows(as_table(X))
-            check_consistent_length(rows.table, y)
-            return Given(rows, y, check_weights(sample_weight, len(y)), read_sides(side, len(y), self.settings_.method))
-        found = self.images_.find(X, self.verbose)
-        check_consistent_length(range(len(found) + len(found.skipped)), y)
-        weights, beside = check_weights(sample_weight, len(y)), read_sides(side, len(y), self.settings_.method)
-        if weights is not None:
-            weights = check_weights(weights[found.kept], len(found))
-        with limit_threads(self.n_jobs):
-            rows = self.images_.read(found, self.verbose)
-        return Given(rows, y[found.kept], weights, {name: column[found.kept] for name, column in beside.items()})
-
-    def _note_columns(self, rows: PassedRows) -> None:
-        """Remember the names and the number of columns, as scikit-learn asks of estimators of tables."""
-        if self.images_ is None and rows.table is not None:
-            table = rows.table
-            validate_data(self, X=table if _has_names(table) else table.to_numpy(), skip_check_array=True)
-            return
-        for name in ("feature_names_in_", "n_features_in_"):  # of a table that was fitted before
-            if hasattr(self, name):
-                delattr(self, name)
-
-    def _split(self, given: Given) -> tuple[Given, Given | None]:
-        """Set validation rows aside for early stopping; too few rows are all trained on."""
-        n_valid = round(self.validation_fraction * len(given.y))
-        if n_valid < 5:
-            return given, None
-        order = np.random.default_rng(self.seed_).permutation(len(given.y))
-        return given.select(np.sort(order[n_valid:])), given.select(np.sort(order[:n_valid]))
-
-    def _rows(self, given: Given) -> Rows:
-        inputs, keys = self._inputs(given.rows)
-        unit = torch.from_numpy(self.scale_.to_unit(given.y).astype(np.float32))
-        weight = None if given.weights is None else torch.from_numpy(given.weights.astype(np.float32))
-        return Rows(inputs, unit, weight, keys, side_tensors(given.side, self.scale_), given.rows.images)
-
-    def _guided(self, data: Rows) -> Rows:
-        """The training rows with what a guide that has not seen them says about each, if one is wanted."""
-        if not self.settings_.guide or not data.inputs or len(data) < MIN_GUIDE_ROWS:
-            return data
-        with limit_threads(self.n_jobs):
-            self.guide_, seen = Guide.fit(data.inputs, data.y, data.weights, self.seed_)
-        return replace(data, inputs=(*data.inputs, seen))
-
-    def _inputs(self, rows: PassedRows, first_row: int = 0) -> tuple[Inputs, torch.Tensor]:
-        """Tensors of rows that were not trained on, with the guide's answer if there is one, and the rows' keys."""
-        inputs: Inputs = () if rows.table is None else self.inputs_.transform(rows.table, first_row)
-        keys = row_keys(inputs if rows.digests is None else (rows.digests,), self.seed_)
-        if self.guide_ is not None:
-            with limit_threads(self.n_jobs):
-                inputs = (*inputs, self.guide_.transform(inputs))
-        return inputs if rows.pixels is None else (rows.pixels, *inputs), keys
-
-    def _device(self) -> torch.device:
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return torch.device(self.device)
-
     def _train(
         self,
         data: Rows,
@@ -296,39 +207,6 @@ class OrdinalEstimator(HubMethods, BaseEstimator):
         return partial(image_choice(self.settings_, self.encoder).make, fill=fill)
 
     # --- predicting ---
-
-    def row_blocks(self, X: Any, side: dict[str, Any] | None = None) -> Iterator[Rows]:
-        """The rows of X in pieces as members read them, with progress where it takes long."""
-        rows = self._open(X)
-        device = self._device()
-        beside = side_tensors(read_sides(side or {}, len(rows), self.settings_.method), self.scale_)
-        with tqdm(total=len(rows), desc="predict", unit="row", delay=2, disable=None if self.verbose else True) as bar:
-            for first, block in self._pieces(rows):
-                inputs, keys = self._inputs(block, first)
-                n = len(keys)
-                of_rows = {name: column[first : first + n] for name, column in beside.items()}
-                yield Rows(inputs, torch.zeros(n), None, keys, of_rows).to(device)
-                bar.update(n)
-
-    def _open(self, X: Any) -> PassedRows:
-        """The rows of X: a table as it was fitted, or images that are not decoded yet."""
-        names = [column.name for column in self.inputs_.columns]
-        if self.images_ is not None:
-            return self.images_.open(X, names)
-        table = match_columns(as_table(X), names)
-        validate_data(self, X=table if _has_names(table) else table.to_numpy(), reset=False, skip_check_array=True)
-        return PassedRows(table)
-
-    def _pieces(self, rows: PassedRows) -> Iterator[tuple[int, PassedRows]]:
-        """Pieces of bounded size with the place of their first rows; images are decoded, or become features."""
-        if self.images_ is None:
-            for first in range(0, len(rows), BLOCK_ROWS):
-                yield first, rows.select(slice(first, first + BLOCK_ROWS))
-            return
-        for first in range(0, len(rows), IMAGE_BLOCK_ROWS):
-            with limit_threads(self.n_jobs):
-                block = self.images_.load(rows, first)
-            yield first, block
 
     def _predictions(
         self,
@@ -507,7 +385,3 @@ def _increments_of(n_increments: int, member: OrdinalModel) -> Callable[..., tor
     if not isinstance(method, IncrementDiffusion):
         return None
     return partial(method.increments, refinement=n_increments // method.n_increments)
-
-
-def _has_names(table: pd.DataFrame) -> bool:
-    return all(isinstance(name, str) for name in table.columns)
