@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from diffor import DiffoRRegressor
-from diffor.calibration import MIN_NARROWING_ROWS, ValidationScore, fit_dispersion, keep_better
+from diffor.calibration import MIN_NARROWING_ROWS, ValidationScore, fit_atoms, fit_dispersion, keep_better
 from diffor.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.prediction import Prediction
 from diffor.target import TargetScale
@@ -140,6 +140,27 @@ def test_few_rows_do_not_narrow_intervals_below_what_the_score_asks_for():
         unit = Prediction(scale.to_unit(centre[:, None] + 0.4 * generator.normal(size=(200, 64))[:n]))
         factors[n] = fit_dispersion(unit, make_score(y, scale))
     assert factors[MIN_NARROWING_ROWS] < factors[MIN_NARROWING_ROWS - 1]
+
+
+def test_samples_beside_an_atom_are_no_reason_to_widen_intervals():
+    generator = np.random.default_rng(0)
+
+    def draw(zero, *shape):
+        return np.where(generator.random(shape) < 0.3, zero, generator.uniform(2, 8, shape))
+
+    y = draw(0.0, 1000)
+    scale = TargetScale(bounds=(0, 10)).fit(y)
+    # The law is right, but no sample is equal to zero: by themselves they would hold none of the zeros.
+    unit = Prediction(scale.to_unit(draw(generator.uniform(0.01, 0.1, (1000, 64)), 1000, 64)))
+    score = make_score(y, scale)
+    without = fit_dispersion(unit, score)
+    assert score.covered(unit) < 0.75
+    fit_atoms(unit, score)
+    factor = fit_dispersion(unit, score)
+    chosen = unit.widen(factor, 0.0, 1.0)
+    assert factor < without
+    assert 0.9 <= score.covered(chosen) < 0.92
+    assert (scale.from_samples(chosen.samples) == 0).mean() == pytest.approx((y == 0).mean(), abs=0.01)
 
 
 def test_coverage_of_few_samples_is_counted_without_bias():

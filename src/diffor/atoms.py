@@ -57,6 +57,11 @@ class Atoms:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def has_reach(self) -> bool:
+        """Whether samples that are not equal to an atom settle on it, too."""
+        return bool(np.any(self.high > self.low))
+
     def reach_for(self, samples: Array) -> Atoms:
         """The same atoms, with reaches that fit these samples in [0, 1] of many rows. **Shape:** any."""
         ordered = np.sort(np.asarray(samples, dtype=np.float64), axis=None)

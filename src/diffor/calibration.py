@@ -74,13 +74,19 @@ class ValidationScore:
         """Score of each validation row's prediction in [0, 1]. **Shape:** -> ``(n,)``."""
         return prediction.map(self.scale.from_samples).crps(self.y)
 
-    def covered(self, prediction: Prediction) -> float:
+    def covered(self, prediction: Prediction, with_ends: bool = False) -> float:
         """Share of validation rows in the middle 90 % of their distributions, of predictions in [0, 1].
 
-        Counted by the truth's place among the samples: an interval between few samples is a little narrow.
+        Counted by the truth's place among the samples: an interval between few samples is a little narrow. A truth that
+        samples are equal to has many places, one of which is drawn; ``with_ends``, it counts where an interval that
+        includes its ends holds it.
         """
-        place = pit_values(self.y, prediction.map(self.scale.from_samples).samples)
-        return float(np.average(np.abs(place - 0.5) < 0.45, weights=self.weights))
+        answer = prediction.map(self.scale.from_samples)
+        inside = np.abs(pit_values(self.y, answer.samples) - 0.5) < 0.45
+        if with_ends:
+            y, (low, high) = self.y.astype(answer.samples.dtype), answer.interval(0.9).T
+            inside |= (answer.samples == y[:, None]).any(axis=1) & (low <= y) & (y <= high)
+        return float(np.average(inside, weights=self.weights))
 
     def __call__(self, model: OrdinalEnsemble) -> float:
         """Score of a model."""
@@ -100,9 +106,8 @@ def calibrate(ensemble: OrdinalEnsemble, encoders: list[str], score: ValidationS
         score.scale.spread = Spread.of(shares)
     if sets_spread and len(score.rows) >= MIN_CALIBRATION_ROWS:
         prediction = fine.predict(ensemble)
-        dispersion = fit_dispersion(prediction, fine)
-        ensemble.dispersion.fill_(dispersion)
-        fit_atoms(prediction.widen(dispersion, 0.0, 1.0), fine)
+        fit_atoms(prediction, fine)
+        ensemble.dispersion.fill_(fit_dispersion(prediction, fine))
     return encoders
 
 
@@ -167,16 +172,30 @@ def fit_dispersion(prediction: Prediction, score: ValidationScore) -> float:
     a hundred draws hold 90 % of the validation rows, or the largest: the score is flat around its minimum and says
     little about the spread. Few rows, on which training stopped because they went well, are no reason to be surer than
     the score asks for.
+
+    An atom at an end of an interval belongs to it, so that with atoms intervals may hold their share where fewer than
+    90 % of the truths are in the middle: that is no reason to widen, and none to narrow either.
+    Samples that settle on atoms do so anew at every factor, and in the end at the one returned.
     """
+    scale = score.scale
+    atoms = scale.atoms if isinstance(scale, TargetScale) else None
+
+    def widened(factor: float) -> Prediction:
+        wider = prediction.widen(factor, 0.0, 1.0)
+        if isinstance(scale, TargetScale) and atoms is not None and atoms.has_reach:
+            scale.atoms = atoms.reach_for(wider.samples)
+        return wider
+
     factors = np.sort(np.r_[1.0, np.geomspace(0.75, 3.0, 40)])
-    scores = np.array([score.of(prediction.widen(factor, 0.0, 1.0)) for factor in factors])
-    lowest = factors[0] if len(prediction) >= MIN_NARROWING_ROWS else factors[scores.argmin()]
+    scores = np.array([score.of(widened(factor)) for factor in factors])
+    best = factors[scores.argmin()]
+    lowest = factors[0] if len(prediction) >= MIN_NARROWING_ROWS else best
     good = factors[(scores <= WORTH_COVERAGE * scores.min()) & (factors >= lowest)]
     wanted = min(np.ceil(HELD * (len(prediction) + 1)) / len(prediction), 1.0)
     for factor in np.linspace(good[0], good[-1], 33):
-        if score.covered(prediction.widen(factor, 0.0, 1.0)) >= wanted:
-            return float(factor)
-    return float(good[-1])
+        if score.covered(widened(factor), with_ends=bool(factor >= best)) >= wanted:
+            break
+    return float(factor)
 
 
 def fit_atoms(prediction: Prediction, score: ValidationScore) -> None:
