@@ -163,6 +163,20 @@ def test_samples_beside_an_atom_are_no_reason_to_widen_intervals():
     assert (scale.from_samples(chosen.samples) == 0).mean() == pytest.approx((y == 0).mean(), abs=0.01)
 
 
+def test_an_interval_that_ends_at_an_atom_holds_it():
+    y = np.zeros(1000)
+    scale = TargetScale(bounds=(0, 10)).fit(y)
+    score = make_score(y, scale)
+
+    def of_zeros(n_zeros):
+        samples = np.r_[np.zeros(n_zeros), np.linspace(1, 9, 100 - n_zeros)]
+        return Prediction(np.tile(scale.to_unit(samples), (1000, 1)))
+
+    assert score.covered(of_zeros(8)) == pytest.approx((9 - 5.05) / 9, abs=0.05)  # a place among the eight is drawn
+    assert score.covered(of_zeros(8), with_ends=True) == 1  # 5 % of the samples are zero, so intervals begin there
+    assert score.covered(of_zeros(2), with_ends=True) == 0
+
+
 def test_coverage_of_few_samples_is_counted_without_bias():
     generator = np.random.default_rng(0)
     scale = TargetScale(bounds=(-10, 10)).fit([0.0])
