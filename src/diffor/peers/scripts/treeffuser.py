@@ -50,7 +50,7 @@ def fit(task: dict[str, Any]) -> Callable[[Rows], Rows]:
     """Fit Treeffuser with its defaults. **Shape:** the function it returns, rows ``(n, d)`` -> ``(n, n_samples)``.
 
     The setting ``tables`` looks scores up (:class:`ScoreTables`) instead of asking LightGBM for each draw and step: the
-    same distribution in a hundredth of the time, which is then not that of Treeffuser.
+    same distribution in seconds instead of minutes, which are then not Treeffuser's own.
     """
     library = importlib.import_module(LIBRARY)
     settings, seed = dict(task["settings"]), int(task["seed"])
