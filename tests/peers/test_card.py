@@ -9,6 +9,7 @@ from diffor.peers.card import (
     Chain,
     Guide,
     InputVector,
+    InterpolatedNoise,
     NoiseNetwork,
     NoiseOfRows,
     antithetic_times,
@@ -154,6 +155,39 @@ def test_the_quick_noise_network_stays_finite_far_out():
     with torch.inference_mode():
         quick = NoiseOfRows(network, torch.zeros(1), torch.full((1, 1), 1e4), n_draws=2)
         assert quick(torch.tensor([[1e6, -1e6]]), 3).isfinite().all()
+
+
+@pytest.mark.parametrize("t", [0, 17, 39])
+def test_interpolated_noise_is_that_of_the_network(t):
+    torch.manual_seed(0)
+    network = NoiseNetwork(n_inputs=3, n_times=40, width=16)
+    vectors, centre, state = torch.randn(6, 3), torch.randn(6), 3 * torch.randn(6, 50)
+    with torch.inference_mode():
+        network.gates.weight.mul_(3)  # else the network is almost a straight line
+        exact = NoiseOfRows(network, centre, vectors, n_draws=50)(state, t)
+        assert torch.allclose(InterpolatedNoise(network, centre, vectors, n_nodes=24)(state, t), exact, atol=1e-5)
+        assert not torch.allclose(InterpolatedNoise(network, centre, vectors, n_nodes=2)(state, t), exact, atol=1e-3)
+
+
+def test_interpolated_noise_of_equal_states_is_finite():
+    network, state = NoiseNetwork(n_inputs=1, n_times=40, width=8), torch.full((2, 7), 1.5)
+    with torch.inference_mode():
+        exact = NoiseOfRows(network, torch.zeros(2), torch.ones(2, 1), n_draws=7)(state, 3)
+        quick = InterpolatedNoise(network, torch.zeros(2), torch.ones(2, 1), n_nodes=24)(state, 3)
+    assert torch.allclose(quick, exact, atol=1e-5)
+
+
+def test_interpolation_draws_the_same_samples():
+    # A chunk holds all ten rows either way, so both chains meet the same noise.
+    exact, interpolated = (fit_card(make_problem(), **QUICK, n_nodes=n_nodes) for n_nodes in (None, 24))
+    x, _ = heteroscedastic(10, 2)
+    samples = exact.predict(x).samples
+    assert np.abs(interpolated.predict(x).samples - samples).max() < 1e-3 * samples.std()
+
+
+def test_too_few_nodes_are_refused():
+    with pytest.raises(ValueError, match="n_nodes must be at least 2, however: n_nodes=1; 24 are plenty"):
+        fit_card(make_problem(), n_nodes=1)
 
 
 def test_the_gates_start_between_zero_and_one():
