@@ -60,7 +60,7 @@ def test_quantiles_are_numpys_hazen_quantiles(samples, levels):
 
 
 @settings(deadline=None)
-@given(sample_tables, st.floats(0.01, 0.99), st.floats(0.01, 0.99))
+@given(sample_tables | tied_tables, st.floats(0.01, 0.99), st.floats(0.01, 0.99))
 def test_intervals_are_nested_around_the_median(samples, one, other):
     prediction = Prediction(samples)
     inner, outer = (prediction.interval(coverage) for coverage in sorted((one, other)))
@@ -76,6 +76,55 @@ def test_intervals_hold_their_share_of_a_large_sample():
         interval = Prediction(samples).interval(coverage)
         inside = (samples >= interval[:, :1]) & (samples <= interval[:, 1:])
         assert inside.mean(axis=1) == pytest.approx([coverage] * 3, abs=1e-4)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40), st.floats(0.01, 0.99), st.integers(0, 5))
+def test_intervals_of_samples_that_all_differ_lie_between_two_quantiles(m, coverage, seed):
+    prediction = Prediction(np.random.default_rng(seed).normal(size=(3, m)))
+    ends = prediction.quantile([(1 - coverage) / 2, (1 + coverage) / 2])
+    np.testing.assert_allclose(prediction.interval(coverage), ends, atol=1e-9)
+
+
+@settings(deadline=None)
+@given(tied_tables, st.floats(0.01, 0.99))
+def test_intervals_hold_their_share_where_samples_are_equal_and_lie_between_the_quantiles(samples, coverage):
+    prediction = Prediction(samples)
+    low, high = prediction.interval(coverage).T[:, :, None]
+    # An end between two samples may leave out a part of one more on either side, as a quantile does.
+    assert (((samples >= low) & (samples <= high)).sum(axis=1) >= coverage * samples.shape[1] - 1 - 1e-6).all()
+    ends = prediction.quantile([(1 - coverage) / 2, (1 + coverage) / 2])
+    assert (ends[:, :1] <= low + 1e-9).all()
+    assert (high <= ends[:, 1:] + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("n_low", "n_high", "expected"),
+    [
+        (4000, 0, (0.0, 0.9)),  # the zeros are held, so all that is left out lies above
+        (0, 4000, (0.1, 1.0)),
+        (4000, 4000, (0.0, 1.0)),
+        (600, 0, (0.0, 0.94)),  # any deeper, and the zeros were outside: 6 % and as much above
+        (300, 0, (0.05, 0.95)),  # zeros at neither end
+        (9500, 0, (0.0, 0.0)),
+        (9300, 0, (0.0, 0.0)),
+    ],
+)
+def test_intervals_of_samples_that_settle_at_an_end(n_low, n_high, expected):
+    # The others stand where evenly spread samples would.
+    samples = (np.arange(10_000) + 0.5) / 10_000
+    samples[:n_low], samples[len(samples) - n_high :] = 0.0, 1.0
+    assert Prediction(samples[None]).interval(0.9)[0] == pytest.approx(expected, abs=2e-4)
+
+
+def test_intervals_of_targets_with_many_zeros_hold_what_they_promise():
+    rng = np.random.default_rng(0)
+    drawn = np.maximum(rng.normal(0.3, 1.0, size=(20_000, 101)), 0)  # 38 % zeros
+    y, prediction = drawn[:, 0], Prediction(drawn[:, 1:])
+    (low, high), (below, above) = prediction.interval(0.9).T, prediction.quantile([0.05, 0.95]).T
+    assert ((low <= y) & (y <= high)).mean() == pytest.approx(0.9, abs=0.01)
+    assert ((below <= y) & (y <= above)).mean() == pytest.approx(0.95, abs=0.01)
+    assert (high - low).mean() < 0.9 * (above - below).mean()
 
 
 # Distribution functions.

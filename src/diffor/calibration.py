@@ -78,13 +78,13 @@ class ValidationScore:
         """Share of validation rows in the middle 90 % of their distributions, of predictions in [0, 1].
 
         Counted by the truth's place among the samples: an interval between few samples is a little narrow. A truth that
-        samples are equal to has many places, one of which is drawn; ``with_ends``, it counts where an interval that
-        includes its ends holds it.
+        samples are equal to has many places, one of which is drawn; ``with_ends``, it counts where it lies between the
+        quantiles, themselves included.
         """
         answer = prediction.map(self.scale.from_samples)
         inside = np.abs(pit_values(self.y, answer.samples) - 0.5) < 0.45
         if with_ends:
-            y, (low, high) = self.y.astype(answer.samples.dtype), answer.interval(0.9).T
+            y, (low, high) = self.y.astype(answer.samples.dtype), answer.quantile([0.05, 0.95]).T
             inside |= (answer.samples == y[:, None]).any(axis=1) & (low <= y) & (y <= high)
         return float(np.average(inside, weights=self.weights))
 

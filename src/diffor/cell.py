@@ -290,13 +290,17 @@ def check_prediction(prediction: Prediction, n_rows: int, n_grades: int | None) 
 
 
 def score(dataset: Dataset, prediction: Prediction, x: pd.DataFrame, y: Array, cell: Cell) -> dict[str, float]:
-    """All metrics by name. Errors take the median, squares and orders the mean, intervals are central.
+    """All metrics by name. Errors take the median, squares and orders the mean, intervals lie between two quantiles.
+
+    ``held_90`` and ``held_width_90`` are of the intervals that a user gets, which are shorter where an end is a value
+    that many samples have.
 
     Grades are decided as each metric likes it best: accuracy by the most probable grade, MAE by the median grade, QWK
     by the mean, moved as far from the others as the method's own distributions say, and rounded to a grade.
     """
-    low, high = prediction.interval(COVERAGE).T
     tail = (1 - COVERAGE) / 2
+    low, high = prediction.quantile([tail, 1 - tail]).T
+    interval = prediction.interval(COVERAGE).T
     scores = {
         "mae": metrics.mae(y, prediction.median),
         "rmse": metrics.rmse(y, prediction.mean),
@@ -304,6 +308,8 @@ def score(dataset: Dataset, prediction: Prediction, x: pd.DataFrame, y: Array, c
         "coverage_90": metrics.coverage(y, low, high),
         "width_90": metrics.interval_width(low, high),
         "interval_score_90": (metrics.pinball(y, low, tail) + metrics.pinball(y, high, 1 - tail)) / tail,
+        "held_90": metrics.coverage(y, *interval),
+        "held_width_90": metrics.interval_width(*interval),
         "srcc": metrics.srcc(y, prediction.mean),
     }
     for name in dataset.metrics:

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from diffor.metrics import crps_each
 
 Array = NDArray[np.floating]
+_ROUNDING = 1e-9
+"""Of a share of samples: 1 - 0.9 is a little less than 0.1."""
 
 
 class Prediction:
@@ -108,19 +110,31 @@ class Prediction:
         if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all():
             raise ValueError(f"quantile levels must lie in [0, 1], however: {np.asarray(levels).tolist()}")
         m = self.samples.shape[1]
-        place = np.clip(wanted * m - 0.5, 0, m - 1)
+        return self._at(np.clip(wanted * m - 0.5, 0, m - 1)[None])
+
+    def _at(self, place: Array) -> Array:
+        """Values at and between places, from 0, of the ordered samples. **Shape:** ``(n or 1, q)`` -> ``(n, q)``."""
         below = np.floor(place).astype(np.int64)
-        above = np.minimum(below + 1, m - 1)
-        share = place - below
-        low, high = self.ordered[:, below].astype(np.float64), self.ordered[:, above].astype(np.float64)
+        above = np.minimum(below + 1, self.samples.shape[1] - 1)
+        low, high = (np.take_along_axis(self.ordered, at, axis=1).astype(np.float64) for at in (below, above))
         # Written so that the result is monotone and never rounds past either neighbour.
-        return np.asarray(np.clip(low + share * (high - low), low, high))
+        return np.asarray(np.clip(low + (place - below) * (high - low), low, high))
 
     def interval(self, coverage: float = 0.9) -> Array:
-        """Central interval that holds ``coverage`` of the probability. **Shape:** ``(n, 2)``."""
+        """Central interval that holds ``coverage`` of the probability, its ends included. **Shape:** ``(n, 2)``.
+
+        Its ends are quantiles, equally deep in the distribution on either side. Where an end is a value that several
+        samples have, as the zero of a customer who may buy nothing, it holds all of them, more than half of the
+        coverage on that side; so both ends are deeper than they would be otherwise.
+
+        >>> visits = Prediction([[0.0] * 5 + [1.0, 2.0, 3.0, 4.0, 5.0]])
+        >>> visits.quantile([0.1, 0.9]), visits.interval(0.8)
+        (array([[0. , 4.5]]), array([[0., 4.]]))
+        """
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie strictly between 0 and 1, however: coverage={coverage}")
-        return self.quantile([(1 - coverage) / 2, (1 + coverage) / 2])
+        place = depth_of_interval(self.ordered, coverage)[:, None]  # (n, 1)
+        return self._at(np.concatenate([place, self.samples.shape[1] - 1 - place], axis=1))
 
     def statistic(self, name: str | float) -> Array:
         """One number per row: ``mean``, ``median``, ``mode``, ``native``, or a quantile level. **Shape:** ``(n,)``.
@@ -163,3 +177,45 @@ class Prediction:
     def crps(self, y: ArrayLike) -> Array:
         """Continuous ranked probability score of each row, in the target's units. **Shape:** ``(n,)`` -> ``(n,)``."""
         return crps_each(np.asarray(y, dtype=np.float64), self.samples)
+
+
+def depth_of_interval(ordered: Array, coverage: float) -> Array:
+    """How many samples, counted in part, stand before an interval's end on either side.
+
+    It is the largest depth with which at most ``1 - coverage`` of the probability is left out. Sample i of m, from 0,
+    stands at level ``(i + 0.5) / m``, which an end there leaves out; where it has equals, that of the outermost does.
+    Without equal samples, ends are the quantiles at ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``.
+
+    **Shape:** rising samples ``(n, m)`` -> ``(n,)``.
+
+    >>> depth_of_interval(np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [0.0, 0.0, 0.0, 1.0, 2.0]]), coverage=0.6)
+    array([0.5, 1. ])
+    """
+    spare = (1 - coverage) * ordered.shape[1] - 1  # samples that may be left out on both sides together
+    depth = np.full(len(ordered), max(spare / 2, 0.0))
+    repeats = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    depth[repeats] = _depth_among_equals(ordered[repeats], spare)
+    return depth
+
+
+def _depth_among_equals(ordered: Array, spare: float) -> Array:
+    """The depth for so many samples to leave out, whether or not some are equal. **Shape:** ``(n, m)`` -> ``(n,)``."""
+    every, last_place = np.arange(len(ordered)), ordered.shape[1] - 1
+    sides = ordered, ordered[:, ::-1]
+    outside = np.stack([_left_out(side) for side in sides])  # (2, n, half of m)
+    # The deepest pair of samples that leaves out few enough, and from there a part of the way to the next pair: an end
+    # that has its equal there leaves out no more.
+    pair = np.maximum((outside.sum(axis=0) <= spare + _ROUNDING).sum(axis=1) - 1, 0)
+    following = np.minimum(pair + 1, last_place)
+    stays = np.stack([side[every, pair] == side[every, following] for side in sides])  # (2, n)
+    moving = (~stays).sum(axis=0)
+    reached = (spare - (outside[:, every, pair] * stays).sum(axis=0)) / np.maximum(moving, 1)
+    return np.asarray(np.clip(np.where(moving > 0, reached, pair), pair, np.minimum(pair + 1, last_place / 2)))
+
+
+def _left_out(ordered: Array) -> Array:
+    """Samples outside each of the outer half: those before it that differ from it. **Shape:** ``(n, m)``."""
+    half = (ordered.shape[1] + 1) // 2
+    is_first = np.ones((len(ordered), half), dtype=bool)
+    is_first[:, 1:] = ordered[:, 1:half] != ordered[:, : half - 1]
+    return np.asarray(np.maximum.accumulate(np.where(is_first, np.arange(half), 0), axis=1))

@@ -89,9 +89,10 @@ class SkproRegressor(BaseProbaRegressor):
         return self._frame(self._prediction(X).quantile(alpha), X, columns)
 
     def _predict_interval(self, X: pd.DataFrame, coverage: list[float]) -> pd.DataFrame:
-        prediction = self._prediction(X)
+        """Between the quantiles that leave out equal shares, which is what skpro means by an interval."""
+        levels = [level for one in coverage for level in ((1 - one) / 2, (1 + one) / 2)]
         columns = self._get_columns(method="predict_interval", coverage=coverage)
-        return self._frame(np.concatenate([prediction.interval(one) for one in coverage], axis=1), X, columns)
+        return self._frame(self._prediction(X).quantile(levels), X, columns)
 
     def _predict_var(self, X: pd.DataFrame) -> pd.DataFrame:
         return self._frame(self._prediction(X).samples.var(axis=1, dtype=np.float64)[:, None], X, self._y_columns)

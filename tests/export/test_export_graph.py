@@ -7,9 +7,9 @@ from program_checks import open_program, run_program
 
 from diffor.baselines.distribution import Bins, Steps
 from diffor.encoders.boosted_trees import Trees, boost_trees
-from diffor.export.answer import quantiles
 from diffor.export.distributions import _along_bins, _along_steps
 from diffor.export.graph import DOUBLE, FLOAT, Graph
+from diffor.export.intervals import central_interval, quantiles
 from diffor.export.trees import Forest, count_below
 from diffor.prediction import Prediction
 
@@ -73,6 +73,17 @@ def test_quantiles_are_those_of_a_prediction(count):
     samples, levels = np.random.default_rng(0).random((4, count)), [0.0, 0.05, 0.5, 0.51, 1.0]
     found = compute(lambda x: quantiles(x.sorted(count), levels, count), samples, len(levels))
     np.testing.assert_allclose(found, Prediction(samples).quantile(levels))
+
+
+@pytest.mark.parametrize("coverage", [0.05, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("count", [1, 2, 5, 64])
+def test_intervals_are_those_of_a_prediction(count, coverage):
+    rng = np.random.default_rng(0)
+    with_equals = rng.integers(0, 4, size=(40, count)).astype(float)
+    mostly_zero = np.maximum(rng.normal(size=(40, count)), 0)
+    samples = np.concatenate([rng.random((4, count)), with_equals, mostly_zero, 1 - mostly_zero])
+    found = compute(lambda x: central_interval(x.sorted(count), coverage, count), samples, 2)
+    np.testing.assert_allclose(found, Prediction(samples).interval(coverage), atol=1e-12)
 
 
 def probabilities():

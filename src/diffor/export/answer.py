@@ -19,6 +19,7 @@ from diffor.export.columns import RawColumns, answer_of_guide, read_columns
 from diffor.export.distributions import CLOSED_FORMS
 from diffor.export.graph import DOUBLE, FLOAT, WHOLE, Graph, Value
 from diffor.export.images import encode_images, read_pixels
+from diffor.export.intervals import central_interval, quantiles
 from diffor.export.networks import encode
 from diffor.export.refusal import ExportError
 from diffor.export.trees import count_below
@@ -138,14 +139,6 @@ def _widen(ordered: Value, factor: float, count: int) -> Value:
     return (centre + (ordered - centre) * factor).clip(0.0, 1.0)
 
 
-def quantiles(ordered: Value, levels: list[float], count: int) -> Value:
-    """Quantiles of rising samples, as a ``Prediction`` has them. **Shape:** ``(n, count)`` -> ``(n, levels)``."""
-    place = np.clip(np.array(levels, dtype=np.float64) * count - 0.5, 0, count - 1)
-    below = np.floor(place).astype(np.int64)
-    low, high = ordered.take(below), ordered.take(np.minimum(below + 1, count - 1))
-    return low + (high - low) * ordered.graph.constant(place - below)
-
-
 # --- values ---
 
 
@@ -173,7 +166,7 @@ def write_values(
 def _interval(model: ValueEstimator, unit: Value, samples: Value, count: int, coverage: float) -> Value:
     """The central interval, or the guaranteed one where the model is calibrated. **Shape:** -> ``(n, 2)``."""
     if model.conformal_ is None:
-        return quantiles(samples, [(1 - coverage) / 2, (1 + coverage) / 2], count)
+        return central_interval(samples, coverage, count)
     threshold = model.conformal_.threshold(coverage)
     if math.isinf(threshold):
         return samples.take([0, 0]) * 0.0 + samples.graph.constant(np.array(model.conformal_.widest))

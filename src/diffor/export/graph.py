@@ -87,6 +87,10 @@ class Value:
             places = self.graph.constant(np.asarray(places, dtype=np.int64))
         return self.graph.apply("Gather", self, places, axis=axis)
 
+    def take_each(self, places: Value) -> Value:
+        """In each row the elements at its own places. **Shape:** ``(n, m)``, places ``(n, q)`` -> ``(n, q)``."""
+        return self.graph.apply("GatherElements", self, places, axis=1)
+
     def clip(self, low: float, high: float) -> Value:
         """The value, not below ``low`` and not above ``high``."""
         bounds = (self.graph.constant(np.asarray(bound, dtype=self.dtype)) for bound in (low, high))
