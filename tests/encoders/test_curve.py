@@ -2,7 +2,17 @@ import numpy as np
 import pytest
 import torch
 
-from diffor.encoders.curve import CHECK_PIECE, PENALTIES, Curve, check_errors, describe, fit_curve, ridge_path
+from diffor.encoders.curve import (
+    CHECK_PIECE,
+    FIT_PIECE,
+    PENALTIES,
+    Curve,
+    check_errors,
+    describe,
+    fit_curve,
+    ridge_path,
+    sum_products,
+)
 
 
 def make_table(n, seed=0):
@@ -25,9 +35,21 @@ def test_ridge_slopes_solve_their_equations():
     generator = torch.Generator().manual_seed(0)
     parts = torch.randn(50, 4, generator=generator).double()
     wanted, weights = torch.randn(50, generator=generator).double(), torch.rand(50, generator=generator).double()
-    for penalty, slopes in zip(PENALTIES, ridge_path(parts, wanted, weights).T, strict=True):
+    products, along = parts.T @ (weights[:, None] * parts), parts.T @ (weights * wanted)
+    for penalty, slopes in zip(PENALTIES, ridge_path(products, along).T, strict=True):
         gradient = parts.T @ (weights * (parts @ slopes - wanted)) + penalty * slopes
         torch.testing.assert_close(gradient, torch.zeros(4).double(), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("n_rows", [1, FIT_PIECE, 2 * FIT_PIECE + 7])
+def test_products_of_rows_in_pieces_are_those_of_all_rows(n_rows):
+    generator = torch.Generator().manual_seed(0)
+    scaled, landmarks = (torch.randn(n, 3, generator=generator).double() for n in (n_rows, 5))
+    wanted, weights = (torch.rand(n_rows, generator=generator).double() for _ in range(2))
+    parts = describe(scaled, landmarks, 0.5)
+    products, along = sum_products(scaled, wanted, weights, landmarks, 0.5)
+    torch.testing.assert_close(products, parts.T @ (weights[:, None] * parts))
+    torch.testing.assert_close(along, parts.T @ (weights * wanted))
 
 
 def test_errors_of_rows_in_pieces_are_those_of_all_rows():

@@ -23,6 +23,8 @@ NEARNESS_WEIGHT = 5.0
 PIECE = 256
 CHECK_PIECE = 4096
 """Rows that are checked at a time, so that memory does not grow with the table."""
+FIT_PIECE = 512
+"""Rows that are fitted at a time: what is made of them fits into a core's cache, which more than halves the time."""
 
 
 class Curve(NamedTuple):
@@ -83,7 +85,7 @@ def fit_curve(
     best, found = torch.inf, None
     for reach in REACHES:
         sharpness = 1 / (2 * reach * max(int(torch.isfinite(scale).sum()), 1))
-        slopes = ridge_path(describe(scaled, landmarks, sharpness), wanted - overall, importance)
+        slopes = ridge_path(*sum_products(scaled, wanted - overall, importance, landmarks, sharpness))
         for error, along in zip(check_errors(slopes, *check_rows, landmarks, sharpness), slopes.T, strict=True):
             if error < best:
                 all_slopes = torch.cat([along, overall[None]])
@@ -93,12 +95,31 @@ def fit_curve(
     return found
 
 
-def ridge_path(parts: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
-    """Slopes of ridge regression for each penalty, from one decomposition. **Shape:** ``(n, q)`` -> ``(q, 5)``."""
-    products = parts.T @ (weights[:, None] * parts)
+def sum_products(
+    scaled: Tensor, wanted: Tensor, weights: Tensor, landmarks: Tensor, sharpness: float
+) -> tuple[Tensor, Tensor]:
+    """Weighted sums of the products of a row's parts with each other and with the target, some rows at a time.
+
+    **Shape:** scaled ``(n, p)``, wanted and weights ``(n,)``, landmarks ``(m, p)`` -> ``(q, q)``, ``(q,)``.
+    """
+    n_parts = scaled.shape[1] + len(landmarks)
+    products, along = scaled.new_zeros(n_parts, n_parts), scaled.new_zeros(n_parts)
+    for first in range(0, len(scaled), FIT_PIECE):
+        rows = slice(first, first + FIT_PIECE)
+        parts = describe(scaled[rows], landmarks, sharpness)
+        products.addmm_(parts.T, weights[rows, None] * parts)
+        along.addmv_(parts.T, weights[rows] * wanted[rows])
+    return products, along
+
+
+def ridge_path(products: Tensor, along: Tensor) -> Tensor:
+    """Slopes of ridge regression for each penalty, from one decomposition.
+
+    **Shape:** products of the parts with each other ``(q, q)`` and with the target ``(q,)`` -> ``(q, 5)``.
+    """
     values, vectors = torch.linalg.eigh(products)
-    along = vectors.T @ (parts.T @ (weights * wanted))
-    slopes: Tensor = vectors @ torch.stack([along / (values.clamp(min=0) + penalty) for penalty in PENALTIES], dim=1)
+    turned = vectors.T @ along
+    slopes: Tensor = vectors @ torch.stack([turned / (values.clamp(min=0) + penalty) for penalty in PENALTIES], dim=1)
     return slopes
 
 
