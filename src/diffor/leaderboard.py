@@ -351,8 +351,8 @@ def middle_share(line: Line) -> float:
     """Share of the truths in the middle 90 % of their distributions.
 
     For continuous distributions that is the coverage of the 90 % interval. Where one of its two quantiles is a point
-    mass, a grade or a zero, all between them is too much; here a truth at the mass counts by the part of it that belongs
-    to the middle.
+    mass, a grade or a zero, all between them is too much; here a truth at the mass counts by the part of it that
+    belongs to the middle.
     """
     shares = line["calibration"].get("pit", [])
     if len(shares) != N_PIT_BINS:
