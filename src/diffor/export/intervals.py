@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from diffor.export.graph import DOUBLE, WHOLE, Value
+from diffor.export.graph import DOUBLE, FLOAT, WHOLE, Value
 
 
 def quantiles(ordered: Value, levels: list[float], count: int) -> Value:
@@ -19,7 +21,7 @@ def central_interval(ordered: Value, coverage: float, count: int) -> Value:
     """The central interval: :meth:`Prediction.interval`. **Shape:** ``(n, count)`` -> ``(n, 2)``."""
     graph, mirrored = ordered.graph, ordered.take(range(count - 1, -1, -1))
     spare, half = (1 - coverage) * count - 1, (count + 1) // 2
-    outside = [_left_out(side, half) for side in (ordered, mirrored * -1.0)]
+    outside = [_left_out(side, half, math.floor(max(spare, 0.0)) + 2) for side in (ordered, mirrored * -1.0)]
     few_enough = (outside[0] + outside[1] <= spare + 1e-9).cast(DOUBLE).sum(1, keepdims=True)
     pair = (few_enough - 1.0).clip(0.0, half - 1.0)  # (n, 1)
     at, following = pair.cast(WHOLE), (pair + 1.0).clip(0.0, count - 1.0).cast(WHOLE)
@@ -33,7 +35,11 @@ def central_interval(ordered: Value, coverage: float, count: int) -> Value:
     return graph.concat([here + (there - here) * (depth - pair) for here, there in ends])
 
 
-def _left_out(ordered: Value, half: int) -> Value:
-    """How many samples lie outside each of the first half. **Shape:** ``(n, count)`` -> ``(n, half)``."""
-    outer = ordered.take(range(half))
-    return (outer.reshape(-1, 1, half) < outer.reshape(-1, half, 1)).cast(DOUBLE).sum(2)
+def _left_out(ordered: Value, half: int, most: int) -> Value:
+    """How many samples lie outside each of the first half; ``most`` stand for any more.
+
+    **Shape:** ``(n, count)`` -> ``(n, half)``.
+    """
+    most = min(most, half)
+    outermost, outer = ordered.take(range(most)).reshape(-1, 1, most), ordered.take(range(half)).reshape(-1, half, 1)
+    return (outermost < outer).cast(FLOAT).sum(2).cast(DOUBLE)
