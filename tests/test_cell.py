@@ -101,6 +101,16 @@ def test_scores_of_values_by_hand():
     assert "crps_truth" not in scores
 
 
+def test_intervals_that_users_get_are_scored_beside_those_between_quantiles():
+    # Of the samples 40 % are zero: the quantiles lie at 0 and 95.5, what a user gets ends at 91, and 93 lies between.
+    samples = np.concatenate([np.zeros(40), np.arange(41, 101)])
+    higher = np.append(samples[:-1], 200)
+    scores = score(a_dataset(), Prediction([samples, higher]), pd.DataFrame(index=range(2)), np.array([0.0, 93.0]),
+                   a_cell())  # fmt: skip
+    assert (scores["coverage_90"], scores["width_90"]) == (1.0, 95.5)
+    assert (scores["held_90"], scores["held_width_90"]) == (0.5, 91.0)
+
+
 def test_errors_within_five_units_are_counted_from_the_median():
     prediction = Prediction(np.array([[0.0, 1.0, 50.0], [0.0, 1.0, 53.0]]))  # medians 1, means 17 and 18
     scores = score(a_dataset(metrics=("cs",)), prediction, pd.DataFrame(), np.array([2.0, 17.0]), a_cell())
