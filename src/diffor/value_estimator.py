@@ -128,7 +128,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         """Interval that holds the target with probability ``coverage``, inside the bounds.
 
         After :meth:`conformalize`, at least the share ``coverage`` of exchangeable rows is covered, on average over
-        rows and calibration sets. Before, it is the central interval of the model's own distribution: no guarantee.
+        rows and calibration sets. Before, it is the central interval of the model's own distribution
+        (:meth:`Prediction.interval`): no guarantee.
         A method that predicts a point has none, so its intervals need :meth:`conformalize`.
 
         **Shape:** -> ``(rows, 2)``.
