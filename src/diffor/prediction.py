@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from diffor.metrics import crps_each
 
 Array = NDArray[np.floating]
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 """Of a share of samples: 1 - 0.9 is a little less than 0.1."""
 
 
@@ -123,9 +123,9 @@ class Prediction:
     def interval(self, coverage: float = 0.9) -> Array:
         """Central interval that holds ``coverage`` of the probability, its ends included. **Shape:** ``(n, 2)``.
 
-        Its ends are quantiles, equally deep in the distribution on either side. Where an end is a value that several
-        samples have, as the zero of a customer who may buy nothing, it holds all of them, more than half of the
-        coverage on that side; so both ends are deeper than they would be otherwise.
+        Its ends are equally deep in the distribution on either side. Where an end is a value that several samples have,
+        as the zero of a customer who may buy nothing, it holds all of them and leaves out less on that side than half of
+        the rest; so both ends are deeper than the quantiles at ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``.
 
         >>> visits = Prediction([[0.0] * 5 + [1.0, 2.0, 3.0, 4.0, 5.0]])
         >>> visits.quantile([0.1, 0.9]), visits.interval(0.8)
@@ -205,7 +205,7 @@ def _depth_among_equals(ordered: Array, spare: float) -> Array:
     outside = np.stack([_left_out(side) for side in sides])  # (2, n, half of m)
     # The deepest pair of samples that leaves out few enough, and from there a part of the way to the next pair: an end
     # that has its equal there leaves out no more.
-    pair = np.maximum((outside.sum(axis=0) <= spare + _ROUNDING).sum(axis=1) - 1, 0)
+    pair = np.maximum((outside.sum(axis=0) <= spare + ROUNDING).sum(axis=1) - 1, 0)
     following = np.minimum(pair + 1, last_place)
     stays = np.stack([side[every, pair] == side[every, following] for side in sides])  # (2, n)
     moving = (~stays).sum(axis=0)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from diffor.export.graph import DOUBLE, FLOAT, WHOLE, Value
+from diffor.prediction import ROUNDING
 
 
 def quantiles(ordered: Value, levels: list[float], count: int) -> Value:
@@ -22,7 +23,7 @@ def central_interval(ordered: Value, coverage: float, count: int) -> Value:
     graph, mirrored = ordered.graph, ordered.take(range(count - 1, -1, -1))
     spare, half = (1 - coverage) * count - 1, (count + 1) // 2
     outside = [_left_out(side, half, math.floor(max(spare, 0.0)) + 2) for side in (ordered, mirrored * -1.0)]
-    few_enough = (outside[0] + outside[1] <= spare + 1e-9).cast(DOUBLE).sum(1, keepdims=True)
+    few_enough = (outside[0] + outside[1] <= spare + ROUNDING).cast(DOUBLE).sum(1, keepdims=True)
     pair = (few_enough - 1.0).clip(0.0, half - 1.0)  # (n, 1)
     at, following = pair.cast(WHOLE), (pair + 1.0).clip(0.0, count - 1.0).cast(WHOLE)
     ends = [(side.take_each(at), side.take_each(following)) for side in (ordered, mirrored)]
