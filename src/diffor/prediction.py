@@ -124,8 +124,8 @@ class Prediction:
         """Central interval that holds ``coverage`` of the probability, its ends included. **Shape:** ``(n, 2)``.
 
         Its ends are equally deep in the distribution on either side. Where an end is a value that several samples have,
-        as the zero of a customer who may buy nothing, it holds all of them and leaves out less on that side than half of
-        the rest; so both ends are deeper than the quantiles at ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``.
+        as the zero of a customer who may buy nothing, it holds all of them and leaves out less on that side than half
+        of the rest; so both ends are deeper than the quantiles at ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``.
 
         >>> visits = Prediction([[0.0] * 5 + [1.0, 2.0, 3.0, 4.0, 5.0]])
         >>> visits.quantile([0.1, 0.9]), visits.interval(0.8)
