@@ -24,7 +24,7 @@ large-extras: $(VENV)/.ready-dev
 	$(PIP) --editable '.[dev,mlflow,ray]'
 
 speed: $(VENV)/.ready-dev
-	$(VENV)/bin/python benchmarks/speed.py
+	$(VENV)/bin/python benchmarks/latency.py
 
 clean:
 	rm -rf $(VENV)

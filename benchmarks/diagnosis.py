@@ -28,11 +28,10 @@ from diffor.report import html_page, write_page
 
 RESULTS = Path(__file__).resolve().parent / "results"
 MODELS: dict[str, dict[str, Any]] = {
-    "balanced": {"preset": "balanced"},
-    "paper": {"preset": "paper", "objective": "one_call", "batch_size": 128, "width": 64, "max_steps": 1000,
-              "learning_rate": 1e-3},
+    "paper": {"preset": "paper", "batch_size": 128, "max_steps": 1000, "learning_rate": 1e-3,
+              "method_settings": {"objective": "one_call", "width": 64}},
 }  # fmt: skip
-QUICK = {"n_members": 1, "guide": False, "max_steps": 10, "evaluate_every": 5}
+QUICK = {"max_steps": 10, "evaluate_every": 5}
 TABLES = ("vlengagement", "kin8nm")
 MAX_TRAIN_ROWS = 5000
 
@@ -50,8 +49,7 @@ def diagnose_table(name: str, root: str | None, settings: dict[str, Any], out: P
         "dataset": name,
         "settings": settings,
         "n_train": len(train),
-        "n_members": len(model.model_.models),
-        "n_increments": int(next(iter(model.model_.models)).method.n_increments),
+        "n_increments": int(model.ensemble_.models[0].method.n_increments),
         "training": model.history_.diagnostics,
         **found.to_json(),
     }

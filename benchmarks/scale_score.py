@@ -103,7 +103,7 @@ def fit_model(log: Log, folder: Path, arguments: argparse.Namespace) -> None:
     """Fit a model that is quick to ask, on some rows of the log."""
     rows = log.rows(10**6, arguments.fit_rows)
     settings = {"n_samples": arguments.samples, "max_steps": arguments.max_steps, "random_state": arguments.seed}
-    model = DiffoRRegressor("fast", n_members=1, guide=False, verbose=0, **settings)
+    model = DiffoRRegressor("fast", prior=None, verbose=0, **settings)
     model.fit(rows.drop(columns=["row", "watched"]), rows["watched"]).save(folder)
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from speed import Limit, Watch, environment, highest_bytes, resident_bytes
+from measuring import Limit, Watch, environment, highest_bytes, resident_bytes
 
 from diffor import DiffoRRegressor, circumstances
 from diffor.datasets import DATASETS, Samples, generate

@@ -213,7 +213,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     names = list(local[0])
     return {
         "preset": arguments.preset,
-        "members": len(model.model_.members),
+        "kinds": model.encoders_,
         "n_samples": model.settings_.n_samples,
         "columns": N_COLUMNS,
         "stages": stages,

@@ -2,8 +2,6 @@
 
 diffor export model --out model.onnx                            where DiffoR is
 python onnx_only.py model.onnx new.csv > answers.csv            where only onnxruntime is
-python onnx_only.py model.onnx new.csv --seed 7                 other noise: another sample, the same distribution
-python onnx_only.py model.onnx new.csv --noise noise.npy        noise of your own, a row of numbers for each row
 """
 
 import argparse
@@ -48,25 +46,17 @@ def name_answers(facts, answers):
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("model", help=".onnx file that diffor export wrote")
 parser.add_argument("data", help="CSV file with the model's columns")
-parser.add_argument("--seed", type=int, default=0, help="of the noise (default: 0)")
-parser.add_argument("--noise", help=".npy file with the noise itself")
 arguments = parser.parse_args()
 
 session = onnxruntime.InferenceSession(arguments.model, providers=["CPUExecutionProvider"])
 facts = json.loads(session.get_modelmeta().custom_metadata_map["diffor"])
-outputs = [port.name for port in session.get_outputs() if port.name != "samples"]
+outputs = ["point", "probabilities"] if "grades" in facts else ["point", "interval", "quantiles"]
 with open(arguments.data, newline="", encoding="utf-8") as file:
     rows = list(csv.DictReader(file))
-if arguments.noise:
-    noise = np.load(arguments.noise).astype(np.float32)
-else:
-    noise = np.random.default_rng(arguments.seed).standard_normal((len(rows), facts["noise_width"]), dtype=np.float32)
 
 writer = csv.writer(sys.stdout, lineterminator="\n")
 for first in range(0, len(rows), BLOCK_ROWS):
     inputs = read_inputs(rows[first : first + BLOCK_ROWS], facts["columns"])
-    if facts["noise_width"]:
-        inputs["noise"] = noise[first : first + BLOCK_ROWS]
     answers = name_answers(facts, dict(zip(outputs, session.run(outputs, inputs), strict=True)))
     if first == 0:
         writer.writerow(answers)

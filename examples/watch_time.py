@@ -16,7 +16,7 @@ from diffor.datasets import DATASETS
 from diffor.methods import METHODS
 
 is_quick = "--quick" in sys.argv[1:]
-less = {"max_steps": 20, "n_members": 1, "guide": False} if is_quick else {}
+less = {"max_steps": 20} if is_quick else {}
 dataset = DATASETS["synthetic-watch-time"]
 samples, (train, test) = dataset.read(None), dataset.split(None, 0)
 train, test = (train[:300], test[:200]) if is_quick else (train[:3000], test)
@@ -26,8 +26,8 @@ print(f"{'method':<8} {'MAE':>7} {'XAUC':>7} {'seconds':>8}")
 for name in ("diffor", "cread", "cwm"):
     started = time.monotonic()
     side = {column: samples.side[column] for column in METHODS[name].requires}
-    model = OrdinalRegressor(name, preset="fast", random_state=0, verbose=0, **less)
+    model = OrdinalRegressor(name, preset="fast", encoder="piecewise", random_state=0, verbose=0, **less)
     model.fit(samples.x.iloc[train], samples.y[train], **{column: values[train] for column, values in side.items()})
     answer = model.predict_distribution(samples.x.iloc[test], **{key: values[test] for key, values in side.items()})
     error, order = metrics.mae(samples.y[test], answer.median), metrics.xauc(samples.y[test], answer.mean)
-    print(f"{METHODS[name].title:<8} {error:>7.3f} {order:>7.4f} {time.monotonic() - started:>8.1f}", flush=True)
+    print(f"{name:<8} {error:>7.3f} {order:>7.4f} {time.monotonic() - started:>8.1f}", flush=True)

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 SIZES = (170, 60, 230)
-TINY = {"preset": "fast", "random_state": 0, "verbose": 0, "encoder": "plain", "width": 16, "n_layers": 1}
+TINY = {"preset": "fast", "random_state": 0, "verbose": 0, "encoder": "plain"}
 
 
 def make_table(n, seed, first=0):

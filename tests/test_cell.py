@@ -4,12 +4,15 @@ import builtins
 import math
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from diffor import cell as cell_module
+from diffor import metrics
+from diffor.cdf_prediction import CdfPrediction
 from diffor.cell import (
     Cell,
     Clock,
@@ -20,12 +23,13 @@ from diffor.cell import (
     draw_rows,
     draw_trials,
     fit_tuned,
+    make_problem,
     own_measurements,
     run_cell,
     score,
     score_grades,
 )
-from diffor.datasets import DATASETS, Dataset
+from diffor.datasets import DATASETS, Dataset, Samples
 from diffor.peers import PEERS, Peer, Problem
 from diffor.prediction import Prediction
 
@@ -62,6 +66,57 @@ def test_no_row_has_two_roles():
     train, test = dataset.split(None, 3)
     assert set(parts.test) == set(test)
     assert set(parts.train) | set(parts.valid) == set(train)
+
+
+def test_columns_are_standardised_by_all_rows_to_learn_from(monkeypatch):
+    seen = {}
+
+    def fit(problem):
+        seen["x"] = pd.concat([problem.x, problem.x_valid])
+        return PEERS["constant"].fit(problem)
+
+    monkeypatch.setitem(DATASETS, "diabetes", replace(DATASETS["diabetes"], standardised=True))
+    monkeypatch.setattr(cell_module, "find_peer", lambda name: Peer("seeing", "", ("value",), fit))
+    run_cell(a_cell())
+    assert np.abs(seen["x"].mean()).max() < 1e-12
+    assert seen["x"].std(ddof=0).to_numpy() == pytest.approx(1.0)
+
+
+def test_the_grid_metric_reads_the_range_of_all_rows_to_learn_from(monkeypatch):
+    dataset = DATASETS["diabetes"]
+    monkeypatch.setitem(DATASETS, "diabetes", replace(dataset, metrics=("crps_grid", "crps")))
+    line = run_cell(a_cell())
+    train, test = dataset.split(None, 0)
+    y = dataset.read(None).y
+    grid = metrics.training_grid(y[train])
+    parts = choose_rows(dataset, dataset.read(None), a_cell())
+    samples = np.tile(np.quantile(y[parts.train], (np.arange(100) + 0.5) / 100), (len(test), 1))
+    expected = metrics.crps_grid(y[test], Prediction(samples).cdf(grid[None]), grid)
+    assert line["metrics"]["crps_grid"] == pytest.approx(expected, rel=0.01)
+    assert line["metrics"]["crps_grid"] == pytest.approx(line["metrics"]["crps"], rel=0.02)
+    assert "crps_grid" not in run_cell(a_cell(dataset="synthetic-grades"))["metrics"]
+
+
+def test_an_answer_in_closed_form_is_scored_exactly():
+    codes = CdfPrediction([0, 0, 1, 1, 2, 2], [[0, 0.125, 0.125, 0.375, 0.375, 1.0]])
+    exact = score_grades(codes, np.array([1.0]), 3)
+    assert exact["rps"] == pytest.approx(0.125**2 + 0.625**2)
+    flat = CdfPrediction([0.0, 1.0], [[0.0, 1.0]])
+    with pytest.warns(RuntimeWarning, match="srcc"):
+        scores = score(a_dataset(), flat, pd.DataFrame(), np.array([0.5]), a_cell())
+    assert scores["crps"] == pytest.approx(1 / 12)
+    assert calibration(flat, np.array([0.32]), seed=0)["pit"][6] == 1
+
+
+def test_a_problem_names_the_groups_of_its_rows():
+    groups = np.repeat(np.arange(20), 5)
+    samples = Samples(pd.DataFrame({"a": np.arange(100.0)}), np.arange(100.0), groups=groups)
+    dataset = a_dataset(split=lambda root, index: (np.arange(80), np.arange(80, 100)))
+    parts = choose_rows(dataset, samples, a_cell())
+    problem = make_problem(dataset, samples, parts, a_cell())
+    assert problem.groups.tolist() == (problem.x["a"] // 5).tolist()
+    assert problem.groups_valid.tolist() == (problem.x_valid["a"] // 5).tolist()
+    assert make_problem(dataset, replace(samples, groups=None), parts, a_cell()).groups is None
 
 
 def test_limits_keep_the_order_and_do_nothing_where_rows_are_few():

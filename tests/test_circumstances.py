@@ -46,8 +46,8 @@ def test_commands_carry_no_folders_of_this_machine():
 
 
 def test_figures_say_where_they_come_from():
-    found = circumstances.origin("python benchmarks/speed.py", ["--only", "one row", "/data/faces"], ["matplotlib"])
-    assert found["command"] == "python benchmarks/speed.py --only 'one row' faces"
+    found = circumstances.origin("python benchmarks/latency.py", ["--only", "one row", "/data/faces"], ["matplotlib"])
+    assert found["command"] == "python benchmarks/latency.py --only 'one row' faces"
     assert found.keys() == {"command", "when", "commit", "machine", "load_before", "versions"}
     assert found["versions"] == circumstances.versions(["matplotlib"])
 

@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.special import ndtr
 from sklearn.exceptions import NotFittedError
 
 import diffor
 from diffor import DiffoRClassifier, DiffoRRegressor
+from diffor.cdf_prediction import CdfPrediction
 from diffor.conformal import (
+    OUTER_DEPTH,
     Calibration,
     interval_scores,
     open_intervals,
@@ -166,6 +169,106 @@ def test_intervals_are_nested(samples, thresholds):
 
 def test_a_target_beyond_the_range_has_an_infinite_score():
     assert interval_scores(Prediction([[0.2, 0.5], [0.5, 0.5]]), [np.inf, np.inf]).tolist() == [np.inf, np.inf]
+
+
+# --- values in closed form ---
+
+
+def normal_rows(width_factor, seed=0):
+    """The heteroscedastic rows as distribution functions, clipped at both ends of the range."""
+    _, y, spread = heteroscedastic(width_factor, seed)
+    centre = np.random.default_rng(seed).uniform(0.3, 0.7, 1000)
+    inner = np.linspace(0, 1, 400)
+    heights = ndtr((inner - centre[:, None]) / (width_factor * spread[:, None]))
+    zero, one = np.zeros((1000, 1)), np.ones((1000, 1))
+    return CdfPrediction([0, *inner, 1], np.concatenate([zero, heights, one], axis=1)), y
+
+
+def rows_with_atoms(seed=0):
+    """Zeros of a probability that differs by row, a second atom, and a tail, predicted as they are."""
+    random = np.random.default_rng(seed)
+    share = random.choice([0.1, 0.3, 0.6], 1000)[:, None]
+    heights = np.concatenate([0 * share, share, (1 + share) / 2 - 0.1, (1 + share) / 2 + 0.1, 1 + 0 * share], axis=1)
+    prediction = CdfPrediction([0, 0, 0.5, 0.5, 1], heights)
+    return prediction, prediction._values_at(random.random((1000, 1)))[:, 0]
+
+
+@pytest.mark.parametrize("coverage", COVERAGES)
+@pytest.mark.parametrize("width_factor", [0.2, 1.0, 4.0], ids=["overconfident", "right", "underconfident"])
+def test_intervals_in_closed_form_cover_as_promised_and_no_more(width_factor, coverage):
+    prediction, y = normal_rows(width_factor)
+    mean, error = mean_coverage(len(y), interval_coverage(prediction, y), coverage)
+    assert coverage - 3 * error <= mean <= coverage + 1 / (N_CALIBRATION + 1) + 3 * error
+
+
+@pytest.mark.parametrize("coverage", COVERAGES)
+def test_intervals_in_closed_form_of_a_target_with_atoms_cover(coverage):
+    prediction, y = rows_with_atoms()
+    mean, error = mean_coverage(len(y), interval_coverage(prediction, y), coverage)
+    assert mean >= coverage - 3 * error
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), UNIT)
+def test_an_interval_in_closed_form_holds_all_targets_up_to_its_threshold_and_no_others(seed, target):
+    random = np.random.default_rng(seed)
+    knots = np.sort(np.concatenate([[0, 1], random.choice([0.25, 0.5, 0.75, target], 6)]))
+    masses = random.random((5, 7)) * (random.random((5, 7)) < 0.7)
+    masses[:, random.integers(7)] += 0.01
+    heights = np.concatenate([np.zeros((5, 1)), masses.cumsum(axis=1)], axis=1)
+    prediction = CdfPrediction(knots, heights / heights[:, -1:])
+    y = np.full(5, target)
+    scores = interval_scores(prediction, y)
+    for row, score in enumerate(scores):
+        opened = open_intervals(prediction, float(score))
+        assert inside(opened, y)[scores <= score].all()
+        assert inside(opened, y)[row]
+        further = open_intervals(prediction, float(score) + 0.01)
+        assert (further[:, 0] <= opened[:, 0]).all()
+        assert (further[:, 1] >= opened[:, 1]).all()
+        out = scores > score + 1e-6
+        assert not inside(opened, y)[out].any()
+
+
+def test_scores_in_closed_form_are_shares_of_samples():
+    prediction, y = normal_rows(1.0)
+    samples = Prediction(prediction.quantile((np.arange(2000) + 0.5) / 2000))
+    exact, drawn = interval_scores(prediction, y), interval_scores(samples, y)
+    deep = drawn < -20
+    assert deep.mean() > 0.95
+    np.testing.assert_allclose(exact[deep], drawn[deep] / 2000 + OUTER_DEPTH, atol=1e-3)
+
+
+def test_beyond_the_distribution_the_reach_is_that_of_samples():
+    certain = Prediction([[0.3]]), CdfPrediction([0, 0.3, 0.3, 1], [[0, 0, 1, 1]])
+    for y in (0.1, 0.3, 0.8):
+        assert abs(interval_scores(certain[0], [y])[0]) == pytest.approx(max(interval_scores(certain[1], [y])[0], 0))
+    for threshold in (10.0, 100.0, math.inf):
+        np.testing.assert_allclose(*(open_intervals(one, threshold) for one in certain), atol=1e-9)
+
+
+def test_bounds_may_be_in_units_of_the_target():
+    random = np.random.default_rng(0)
+    for unit in (Prediction(random.random((20, 9))), normal_rows(0.2)[0][:20]):
+        y = random.random(20)
+        moved = unit.map(lambda value: 30 + 50 * value)
+        scores = interval_scores(unit, y)
+        np.testing.assert_allclose(interval_scores(moved, 30 + 50 * y, (30, 80)), scores, atol=1e-9)
+        for threshold in (-0.2, 0.4, math.inf):
+            opened = 30 + 50 * open_intervals(unit, threshold)
+            np.testing.assert_allclose(open_intervals(moved, threshold, (30, 80)), opened, atol=1e-6)
+
+
+def test_intervals_in_closed_form_move_with_the_heights_without_jumps():
+    knots, heights = [0, 0, 0.4, 0.6, 1], np.array([[0, 0.3, 0.5, 0.7, 1]])
+    moved = heights + 1e-11 * np.array([0, 1, -1, 1, 0])
+    for threshold in (-0.4, -0.1, 0.0, 0.3):
+        ends = [open_intervals(CdfPrediction(knots, table), threshold) for table in (heights, moved)]
+        assert np.abs(ends[0] - ends[1]).max() < 1e-9
+
+
+def test_a_target_beyond_the_bounds_is_held_by_no_interval_in_closed_form():
+    assert interval_scores(CdfPrediction([0, 1], [[0, 1]]), [math.inf]).tolist() == [math.inf]
 
 
 # --- thresholds ---

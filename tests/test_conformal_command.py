@@ -41,7 +41,7 @@ def fit_words(home: Path, target: str, *extra: str) -> list[str]:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data, a calibrated model of each kind, and two that are not calibrated."""
     folder = tmp_path_factory.mktemp("home")
-    for name, n, seed in (("train", 240, 0), ("calibration", 200, 1), ("new", 400, 2), ("few", 5, 3)):
+    for name, n, seed in (("train", 240, 0), ("calibration", 800, 1), ("new", 400, 2), ("few", 5, 3)):
         make_rows(n, seed).to_csv(folder / f"{name}.csv", index=False)
     for target in KINDS:
         words = fit_words(folder, target, "--quiet", "--out", str(folder / target))
@@ -74,7 +74,7 @@ def test_a_process_fits_calibrates_and_says_so(home: Path, here: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert "rows             240\n" in done.stdout
-    assert "coverage         calibrated on 200 rows\n" in done.stdout
+    assert "coverage         calibrated on 800 rows\n" in done.stdout
     assert diffor.load(here / "model").conformal_ is not None
 
 
@@ -86,7 +86,7 @@ def test_without_calibration_nothing_is_said_of_it(home: Path, here: Path, capsy
 
 @pytest.mark.parametrize("target", KINDS)
 def test_calibration_is_that_of_the_python_interface(home: Path, target: str) -> None:
-    train, rows = make_rows(240, seed=0), make_rows(200, seed=1)
+    train, rows = make_rows(240, seed=0), make_rows(800, seed=1)
     shared = {"max_steps": 30, "random_state": 0, "verbose": 0}
     model: diffor.DiffoRRegressor | diffor.DiffoRClassifier
     if target == "price":
@@ -98,7 +98,7 @@ def test_calibration_is_that_of_the_python_interface(home: Path, target: str) ->
     assert saved is not None
     assert model.conformal_ is not None
     np.testing.assert_allclose(saved.scores, model.conformal_.scores, atol=1e-6)
-    assert saved.n_rows == 200
+    assert saved.n_rows == 800
 
 
 def test_calibration_rows_change_neither_training_nor_predictions(home: Path, here: Path) -> None:

@@ -24,14 +24,17 @@ from diffor.prediction import Prediction
 DECODER = {"width": 16, "n_layers": 1, "n_heads": 4, "n_hidden": 32, "dropout": 0.0}
 SMALL = {
     "card": {"n_times": 25, "width": 32, "dropout": 0.0},
+    "diffor": {"n_increments": 16, "width": 32, "dropout": 0.0},
+    "diffor-paper": {"n_increments": 4, "denoiser": "mlp", "width": 32, "n_layers": 1, "dropout": 0.0,
+                     "schedule": "cosine", "parameterization": "velocity", "decoding": "chain"},
     "gor": {**DECODER, "max_values": 32, "n_steps": 8},
     "gr": {**DECODER, "max_values": 32, "n_steps": 8},
     "ord2seq": {**DECODER, "n_bins": 16},
     "poe": {"dropout": 0.0},
-}
+}  # fmt: skip
 """Settings with which slow methods are quick, and none hides values at random."""
-DIFFOR = {"n_increments": 4, "width": 32, "n_layers": 1, "dropout": 0.0}
-DIFFOR_GRADES = {**DIFFOR, "decoding": "cumulative", "increment_loss": "cross_entropy", "increment_weight": 1.0}
+
+OWN = ("diffor", "diffor-paper")
 
 CASES = [(name, task) for name, method in METHODS.items() for task in method.tasks]
 # A third kind of targets, for methods of values: many are equal, and some are exactly zero as lifetime values are.
@@ -77,9 +80,7 @@ def make(name: str, kind: str, moved: float = 0.0) -> WithSideColumns:
     """A method that is prepared and not yet trained, each parameter ``moved`` so far at random."""
     torch.manual_seed(0)
     settings = SMALL.get(name, {})
-    if name == "diffor":
-        settings = DIFFOR_GRADES if kind == "grades" else DIFFOR
-    elif kind == "grades" and "n_grades" in inspect.signature(METHODS[name]).parameters:
+    if kind == "grades" and "n_grades" in inspect.signature(METHODS[name]).parameters:
         settings = {**settings, "n_grades": N_GRADES}
     method = WithSideColumns(METHODS[name](N_FEATURES, **settings))
     features, y = method_checks.make_rows(rows_of(kind))
@@ -97,10 +98,10 @@ def test_the_parts_of_the_table_share_no_name_and_leave_no_method_out():
     found = pkgutil.iter_modules(baselines.__path__)
     modules = [importlib.import_module(f"{baselines.__name__}.{module.name}") for module in found]
     parts = [part for module in modules for name, part in vars(module).items() if name.endswith("_METHODS")]
-    assert sum(len(part) for part in parts) + 1 == len(METHODS)  # the one is diffor
+    assert sum(len(part) for part in parts) + len(OWN) == len(METHODS)
     classes = {made for module in modules for made in vars(module).values() if inspect.isclass(made)}
     able = {made for made in classes if issubclass(made, Method) and not inspect.isabstract(made)}
-    assert {made for made in able if made.title} == set(METHODS.values()) - {METHODS["diffor"]}
+    assert {made for made in able if made.title} == {method for name, method in METHODS.items() if name not in OWN}
     assert len(set(METHODS.values())) == len(METHODS)
 
 
@@ -134,7 +135,7 @@ def test_reconstructions_say_so_first(name):
 NUMBERS = [
     (name, setting.name, (-1, float("nan")) if str(setting.annotation).startswith("float") else (-1,))
     for name, method in METHODS.items()
-    if name != "diffor"  # whose settings are those of its estimators, and checked there
+    if name not in OWN  # whose settings are checked with their own tests
     for setting in inspect.signature(method).parameters.values()
     if setting.name not in ("n_features", "n_grades") and re.match("int|float", str(setting.annotation))
 ]
@@ -174,7 +175,10 @@ def test_a_short_training_learns_64_rows(name, kind):
     method_checks.check_learning(make(name, kind), rows_of(kind))
 
 
-@pytest.mark.parametrize(("name", "kind"), [case for case in ALL_CASES if case[0] not in ("diffor", *DRAW_BY_ROW)])
+WEIGHED_CASES = [case for case in ALL_CASES if case[0] not in ("diffor-paper", *DRAW_BY_ROW)]
+
+
+@pytest.mark.parametrize(("name", "kind"), WEIGHED_CASES)
 def test_rows_of_weight_zero_count_as_removed(name, kind):
     method_checks.check_weights(make(name, kind, moved=0.1), rows_of(kind))
 
@@ -195,12 +199,12 @@ def test_last_rows_of_weight_zero_count_as_removed_where_rows_draw_noise(name, k
 
 
 @pytest.mark.parametrize("kind", ["value", "grades"])
-def test_diffor_counts_rows_of_weight_zero_as_removed_on_average(kind):
+def test_the_paper_counts_rows_of_weight_zero_as_removed_on_average(kind):
     """Its times are spread evenly over all draws of a batch, so that leaving rows out changes the noise of the others.
 
     What a row of weight zero holds changes nothing at all; and over many draws the loss is that without the rows.
     """
-    method = make("diffor", kind, moved=0.1).eval()
+    method = make("diffor-paper", kind, moved=0.1).eval()
     features, y = method_checks.make_rows(rows_of(kind))
     kept = torch.arange(N_ROWS) % 2 == 0
     other = torch.where(kept, y, 1 - y)
@@ -278,7 +282,7 @@ def test_neither_answers_nor_losses_of_other_rows_change_what_was_fitted(name, k
 
 # --- the same through the estimators ---
 
-QUICK = {"preset": "fast", "encoder": "plain", "guide": False, "n_members": 1, "max_steps": 4, "verbose": 0}
+QUICK = {"preset": "fast", "encoder": "plain", "n_members": 1, "max_steps": 4, "verbose": 0}
 Columns = dict[str, np.ndarray]
 
 
@@ -294,7 +298,7 @@ def fit(name: str, task: str, n_weightless: int = 0):
     """An estimator after a few steps; rows of weight zero, if there are any, are unlike all others."""
     X, y, side = make_table(name, task)
     X_val, y_val, side_val = make_table(name, task, seed=1)
-    own = {} if name == "diffor" else {"method_settings": SMALL.get(name)}
+    own = {"method_settings": SMALL.get(name)}
     if task == "value":
         model = OrdinalRegressor(name, bounds=(0, 100), random_state=0, **own, **QUICK)
     else:

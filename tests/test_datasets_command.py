@@ -19,7 +19,7 @@ from miniatures_tables import write_criteo, write_kuairand, write_kuairec, write
 from diffor.cli import main
 from diffor.datasets import DATASETS, SUITES
 
-BUNDLED = {*SUITES["open"], *SUITES["synthetic"]}
+BUNDLED = {*SUITES["open"], *SUITES["confirmation"], *SUITES["synthetic"]}
 TABLES = {"kuairec": write_kuairec, "kuairand": write_kuairand, "criteo": write_criteo, "shoppers": write_shoppers}
 ESL = "4,2,a,b,c,d,e,f,g,h,i\n1,2,0\n3,4,8\n5,6,3\n7,8,4\n"
 

@@ -8,7 +8,8 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from diffor import demo, metrics
-from diffor.demo import Contender, Split
+from diffor.cdf_prediction import CdfPrediction
+from diffor.demo import SCORES, Contender, Split
 from diffor.prediction import Prediction
 
 
@@ -170,3 +171,12 @@ def test_intervals_are_judged_by_what_chance_allows(spread, verdict):
     sentence = demo.judge_intervals(y, contender(rng.normal(scale=spread, size=(200, 400))))
     assert verdict in sentence
     assert "of 200 rows" in sentence
+
+
+def test_contenders_in_closed_form_have_all_scores():
+    exact = CdfPrediction([0, 5, 10], [[0, share, 1] for share in (0.8, 0.6, 0.5, 0.1)])
+    y = np.array([1.0, 4.0, 6.0, 9.0])
+    contender = Contender("closed form", exact, exact.median, exact.mean)
+    values = {score.heading: score.of(y, contender) for score in SCORES}
+    assert values["CRPS"] == pytest.approx(exact.crps(y).mean())
+    assert all(np.isfinite(value) for value in values.values())

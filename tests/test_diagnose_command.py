@@ -11,7 +11,7 @@ from diffor.cli import main
 from diffor.commands.diagnose import choose_rows
 from diffor.diffusion.diagnosis import TITLES
 
-FAST = ["--preset", "fast", "--max-steps", "20", "--quiet"]
+PAPER = ["--preset", "paper", "--max-steps", "20", "--quiet"]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def home(tmp_path_factory):
         ("stars", "stars", "--drop", "id", "price", "--classify", "--diagnose"),
         ("point", "price", "--drop", "id", "stars", "--method", "value-squared"),
     ):
-        assert main(["fit", data, "--target", target, *options, *FAST, "--out", str(folder / name)]) == 0
+        assert main(["fit", data, "--target", target, *options, *PAPER, "--out", str(folder / name)]) == 0
     return folder
 
 
@@ -119,7 +119,10 @@ def test_wrong_use_is_one_line_and_writes_nothing(home, tmp_path, capsys):
     page = str(tmp_path / "page.html")
     rows = str(home / "rows.csv")
     for arguments, expected in (
-        ([str(home / "point"), rows], "must be a DiffoR model, however: its method is 'value-squared', of which the"),
+        (
+            [str(home / "point"), rows],
+            "must be a model of the paper's chain, however: its method is 'value-squared', of which",
+        ),
         ([str(home / "price"), str(few)], "a diagnosis needs at least 8 rows, however: there are 5; pass more rows"),
         ([str(home / "price"), rows, "--target", "prise"], "must have the column 'prise'"),
         ([str(home / "price"), rows, "--page", "x"], "diagnose has no option --page"),

@@ -18,10 +18,14 @@ from sklearn.preprocessing import StandardScaler
 
 import diffor
 from diffor import DiffoRClassifier, DiffoRRegressor
+from diffor.cdf_prediction import N_SAMPLES
 from diffor.checkpoint import CheckpointError
 from diffor.metrics import scorer
 
-QUICK = {"preset": "fast", "max_steps": 60, "learning_rate": 5e-3, "random_state": 0, "verbose": 0}
+QUICK = {"preset": "fast", "prior": None, "max_steps": 30, "random_state": 0, "verbose": 0}
+ADVISED = {**QUICK, "prior": "trees"}
+PAPER = {**QUICK, "preset": "paper", "max_steps": 3}
+SMALL = {"n_increments": 4, "denoiser": "mlp", "width": 16, "n_layers": 1}
 
 
 ROUNDING = 110 * 1e-5
@@ -48,14 +52,14 @@ def make_table(n=240, seed=0):
 @pytest.fixture(scope="module")
 def fitted():
     table, y = make_table()
-    return DiffoRRegressor(bounds=(0, 110), **QUICK).fit(table, y)
+    return DiffoRRegressor(bounds=(0, 110), **ADVISED).fit(table, y)
 
 
 @pytest.fixture(scope="module")
 def graded():
     table, y = make_table()
     grades = np.array(["low", "mid", "high", "top"])[np.digitize(y, [40, 60, 80])]
-    return DiffoRClassifier(grades=["low", "mid", "high", "top"], **QUICK).fit(table, grades)
+    return DiffoRClassifier(grades=["low", "mid", "high", "top"], **ADVISED).fit(table, grades)
 
 
 # --- answers ---
@@ -69,7 +73,7 @@ def test_shapes_of_all_answers(fitted):
     assert fitted.sample(table, 11).shape == (7, 11)
     assert fitted.predict_proba(table, [30, 60]).shape == (7, 3)
     assert fitted.predict_increments(table).shape == (7, 8)
-    assert fitted.predict_distribution(table).samples.shape == (7, fitted.settings_.n_samples)
+    assert fitted.predict_distribution(table).samples.shape == (7, N_SAMPLES)
 
 
 def test_all_answers_come_from_one_distribution(fitted):
@@ -97,19 +101,8 @@ def test_increments_fill_the_range_from_below(fitted):
     increments = fitted.predict_increments(table)
     assert (increments >= 0).all()
     assert (increments <= 110 / 8 + 1e-4).all()
-    heads = DiffoRRegressor(bounds=(0, 110), decoding="heads", calibrate=False, **QUICK).fit(*make_table())
-    mean = heads.predict(table, statistic="mean")
-    assert heads.predict_increments(table).sum(axis=1) == pytest.approx(mean, abs=1e-2)
-
-
-@pytest.mark.parametrize("transform", ["uniform", "quantile", "log"])
-def test_transforms_keep_the_bounds(transform):
-    table, y = make_table()
-    model = DiffoRRegressor(transform=transform, bounds=(0, 200), **QUICK).fit(table, y**1.1)
-    samples = model.sample(table, 32)
-    assert samples.min() >= 0
-    assert samples.max() <= 200
-    assert model.get_params()["transform"] == transform
+    assert increments.sum(axis=1) == pytest.approx(fitted.predict(table, statistic="mean"), abs=1e-6)
+    assert fitted.predict_increments(table, n_increments=3).shape == (20, 3)
 
 
 @settings(max_examples=25, deadline=None)
@@ -147,7 +140,7 @@ def test_grade_probabilities_are_proper_whatever_the_row(graded, numbers):
 
 def test_one_random_state_gives_one_model_and_one_answer_bit_for_bit():
     table, y = make_table()
-    first, second = (DiffoRRegressor(**QUICK).fit(table, y).sample(table, 9) for _ in range(2))
+    first, second = (DiffoRRegressor(**ADVISED).fit(table, y).sample(table, 9) for _ in range(2))
     assert np.array_equal(first, second)
     other = DiffoRRegressor(**QUICK | {"random_state": 1}).fit(table, y).sample(table, 9)
     assert not np.array_equal(first, other)
@@ -296,21 +289,24 @@ def test_very_few_rows_can_be_fitted():
         ({"n_samples": 0}, "n_samples must be at least 1, however: n_samples=0"),
         ({"max_steps": -1}, "max_steps must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
-        ({"n_attention_heads": -1}, "n_attention_heads must be at least 1, however: n_attention_heads=-1"),
-        ({"increment_weight": float("nan")}, "increment_weight must not be negative, however: increment_weight=nan"),
+        ({"n_folds": 1}, "n_folds must be 'auto' or at least 2, however: n_folds=1"),
+        ({"n_increments": 0}, "n_increments must be 'auto' or at least 1, however: n_increments=0"),
+        ({"prior": "tress"}, "tress"),
+        (PAPER | {"prior": "trees"}, "prior is for the method 'diffor', however: method='diffor-paper'; leave it out"),
+        (PAPER | {"n_increments": 4}, "the paper's increments are a setting of its method, however: n_increments is"),
+        (PAPER | {"method_settings": {"heads": 3}}, "method_settings of 'diffor-paper' must be among n_increments"),
+        (PAPER | {"method_settings": {"n_attention_heads": -1}}, "multiple of n_attention_heads, however: .*-1"),
+        (PAPER | {"method_settings": {"increment_weight": float("nan")}}, "increment_weight .* not be negative, .*nan"),
+        (PAPER | {"method_settings": {"process": "magic"}}, "process must be one of diffusion, flow_matching"),
+        (PAPER | {"method_settings": {"denoiser": "cnn"}}, "denoiser must be one of mlp, transformer"),
         (
             {"bounds": (5, 1)},
             r"bounds must be two finite numbers \(low, high\) with low < high, however: bounds=\(5, 1\)",
         ),
-        ({"transform": "sqrt"}, "transform must be one of auto, uniform, quantile, log, however: transform='sqrt'"),
         (
             {"encoder": "convnet"},
             "encoder must be one of auto, plain, periodic, piecewise, or, for images, .*, however: encoder='convnet'",
         ),
-        ({"partner": "mnd"}, "partner must be one of none, auto, .*, however: partner='mnd' \\(did you mean 'mdn'"),
-        ({"partner": "cwm"}, "partner must be one of .*, however: partner='cwm'"),
-        ({"process": "magic"}, "process must be one of diffusion, flow_matching"),
-        ({"denoiser": "cnn"}, "denoiser must be one of mlp, transformer"),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\)"),
         ({"time_limit": 0}, "time_limit must be positive seconds or None, however: time_limit=0"),
     ],
@@ -337,20 +333,20 @@ def test_wrong_questions_are_named(fitted):
 @pytest.mark.parametrize("preset", ["fast", "balanced", "accurate", "paper"])
 def test_every_preset_fits(preset):
     table, y = make_table(60)
-    model = DiffoRRegressor(**QUICK | {"preset": preset, "max_steps": 5}).fit(table, y)
-    assert np.isfinite(model.predict(table)).all()
+    model = DiffoRRegressor(**QUICK | {"preset": preset, "max_steps": 2, "prior": "auto"}).fit(table, y)
+    assert np.isfinite(model.predict(table.head())).all()
 
 
 def test_the_paper_preset_is_the_paper_to_the_letter():
-    model = DiffoRRegressor(**QUICK | {"preset": "paper", "max_steps": 2, "learning_rate": None}).fit(*make_table(60))
-    settings, method = model.settings_, model.model_.members[0].method
-    assert (settings.learning_rate, settings.increment_weight, settings.n_increments) == (5e-4, 10.0, 8)
-    assert (settings.parameterization, settings.decoding, settings.n_samples) == ("noise", "heads", 1)
-    assert (settings.objective, settings.increment_loss, settings.dropout) == ("full", "squared", 0.1)
+    model = DiffoRRegressor(**PAPER).fit(*make_table(60))
+    settings, method = model.settings_, model.ensemble_.models[0].method
+    assert (settings.learning_rate, settings.n_samples, settings.method_settings) == (5e-4, 1, {})
     assert (settings.ema, settings.decay, settings.warmup_share, settings.weight_decay) == (0.0, False, 0.0, 0.0)
-    assert settings.gradient_clip == float("inf")
+    assert (settings.gradient_clip, settings.n_members) == (float("inf"), 1)
+    assert (method.increment_weight, method.n_increments, method.aligned_share) == (10.0, 8, 0.5)
+    assert (method.process.parameterization, method.decoding) == ("noise", "heads")
+    assert (method.objective, method.n_draws) == ("full", 1)
     assert model.encoders_ == ["plain"]
-    assert settings.calibrate is False
     layers = method.denoiser.layers.layers
     assert len(layers) == 2
     assert layers[0].self_attn.num_heads == 8
@@ -363,21 +359,22 @@ def test_the_paper_preset_is_the_paper_to_the_letter():
         {"spacing": "shared"},
         {"n_increments": 1, "spacing": "shared"},
         {"denoiser": "transformer", "width": 16, "n_attention_heads": 2},
-        {"process": "flow_matching"},
+        {"process": "flow_matching", "parameterization": "velocity"},
         {"decoding": "fusion"},
-        {"parameterization": "clean", "spacing": "log", "increment_loss": "cross_entropy", "eta": 1.0},
+        {"parameterization": "clean", "spacing": "log", "objective": "one_call", "eta": 1.0},
     ],
 )
-def test_ablations_are_arguments(ablation):
+def test_ablations_of_the_paper_are_settings_of_its_method(ablation):
     table, y = make_table(100)
-    model = DiffoRRegressor(**QUICK | {"max_steps": 10} | ablation).fit(table, y)
-    assert all(getattr(model.settings_, name) == value for name, value in ablation.items())
+    model = DiffoRRegressor(**PAPER, method_settings=SMALL | ablation).fit(table, y)
+    assert model.settings_.method_settings == SMALL | ablation
+    assert model.ensemble_.models[0].method.n_increments == (SMALL | ablation)["n_increments"]
     assert np.isfinite(model.predict(table)).all()
 
 
 def test_fusion_without_validation_rows_is_refused():
     with pytest.raises(ValueError, match="decoding='fusion' fits its weights on validation rows, however"):
-        DiffoRRegressor(decoding="fusion", validation_fraction=0.0, **QUICK).fit(*make_table())
+        DiffoRRegressor(method_settings={"decoding": "fusion"}, validation_fraction=0.0, **PAPER).fit(*make_table())
 
 
 def test_a_time_limit_ends_the_fit():
@@ -458,8 +455,6 @@ def test_pipelines_grid_search_and_clone_work():
     assert inner.feature_names_in_.tolist() == ["age", "member"]
     assert clone(inner).get_params() == inner.get_params()
     assert not hasattr(inner, "transform")
-    with pytest.raises(AttributeError, match=r"transform is a setting, not a method: read get_params\(\)"):
-        _ = inner.transform
 
 
 def test_weights_are_routed_through_a_grid_search():
@@ -494,7 +489,12 @@ def test_saved_and_loaded_in_a_new_process_it_predicts_the_same(fitted, tmp_path
     assert out == fitted.sample(table, 5).tobytes().hex()
 
 
-@pytest.mark.parametrize("arguments", [{}, {"decoding": "fusion"}, {"preset": "paper"}, {"transform": "quantile"}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"prior": "trees"}, {"prior": ("process", "process-ranks")},
+     {"n_folds": 3, "n_increments": 5}, {"preset": "paper"}, {"preset": "balanced"},
+     {"preset": "paper", "method_settings": {"decoding": "fusion", **SMALL}}, {"encoder": "plain"}],
+)  # fmt: skip
 def test_settings_and_state_survive_saving(tmp_path, arguments):
     table, y = make_table(100)
     model = DiffoRRegressor(**QUICK | {"max_steps": 5} | arguments).fit(table, y)
@@ -519,7 +519,7 @@ def test_a_classifier_survives_saving(graded, tmp_path):
 def test_pickle_works_and_no_training_row_is_kept(tmp_path):
     table, y = make_table()
     table["secret"] = np.random.default_rng(0).uniform(0, 1, len(table))
-    model = DiffoRRegressor(**QUICK).fit(table, y)
+    model = DiffoRRegressor(**ADVISED).fit(table, y)
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(table), model.predict(table))
     model.save(tmp_path / "model")
@@ -536,7 +536,7 @@ def test_loading_names_what_does_not_fit(fitted, tmp_path):
         DiffoRClassifier.load(tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     for change, message in [
-        ({"settings": config["settings"] | {"width": 32}}, "does not describe its weights"),
+        ({"core": config["core"] | {"kinds": []}}, "does not describe its weights"),
         ({"estimator": "os.system"}, "holds an unknown estimator, 'os.system'"),
         ({"columns": "nonsense"}, "does not describe its weights"),
     ]:
@@ -566,30 +566,3 @@ def test_checkpoints_refuse_other_data(tmp_path):
     DiffoRRegressor(checkpoint_dir=tmp_path, **QUICK).fit(table, y)
     with pytest.raises(CheckpointError, match="other data or settings"):
         DiffoRRegressor(checkpoint_dir=tmp_path, **QUICK).fit(table, y[::-1])
-
-
-# Grades and their increments.
-
-
-@pytest.mark.parametrize(("preset", "n_increments", "decoding"), [("fast", 2, "cumulative"), ("paper", 8, "heads")])
-def test_presets_give_grades_an_increment_for_each_border_but_the_papers_own(preset, n_increments, decoding):
-    X = np.linspace(0, 1, 60)[:, None]
-    model = DiffoRClassifier(preset, max_steps=2, random_state=0, verbose=0).fit(X, (X[:, 0] * 2.99).astype(int))
-    assert (model.settings_.n_increments, model.settings_.decoding) == (n_increments, decoding)
-
-
-def test_chosen_increments_of_grades_are_obeyed_and_many_grades_are_treated_as_values():
-    X = np.linspace(0, 1, 60)[:, None]
-    chosen = DiffoRClassifier("fast", n_increments=4, max_steps=2, verbose=0).fit(X, (X[:, 0] * 2.99).astype(int))
-    many = DiffoRClassifier("fast", max_steps=2, verbose=0).fit(X, np.arange(60) // 2)
-    assert [model.settings_.decoding for model in (chosen, many)] == ["chain", "chain"]
-    assert [model.settings_.n_increments for model in (chosen, many)] == [4, 8]
-
-
-def test_cumulative_decoding_is_refused_where_it_has_no_meaning():
-    X = np.linspace(0, 1, 60)[:, None]
-    with pytest.raises(ValueError, match="decoding='cumulative' reads grades, however: this is DiffoRRegressor; use"):
-        DiffoRRegressor(decoding="cumulative", verbose=0).fit(X, X[:, 0])
-    rule = "needs an increment for each border between grades, 2, however: n_increments=5; leave n_increments out"
-    with pytest.raises(ValueError, match=rule):
-        DiffoRClassifier(decoding="cumulative", n_increments=5, verbose=0).fit(X, (X[:, 0] * 2.99).astype(int))

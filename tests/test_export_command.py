@@ -10,7 +10,7 @@ from diffor import DiffoRClassifier, DiffoRRegressor
 from diffor.cli import main
 from diffor.export import program_inputs
 
-TINY = {"max_steps": 1, "random_state": 0, "verbose": 0, "guide": False, "n_samples": 6}
+TINY = {"max_steps": 1, "random_state": 0, "verbose": 0}
 
 
 @pytest.fixture
@@ -24,14 +24,13 @@ def home(tmp_path, monkeypatch):
 
 
 def test_the_file_answers_as_the_model_does(home, capsys):
-    assert main(["export", "model", "--out", "m.onnx", "--samples", "9", "--quantiles", "0.5", "--steps", "4"]) == 0
-    assert "m.onnx: 1 numbers, 1 categories and 72 normal numbers of noise" in capsys.readouterr().out
+    assert main(["export", "model", "--out", "m.onnx", "--quantiles", "0.5", "--coverage", "0.5"]) == 0
+    assert "m.onnx: 1 numbers and 1 categories in for each row; " in capsys.readouterr().out
     model = diffor.load("model")
     session = onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
-    (found,) = session.run(["quantiles"], program_inputs(model, home, 9, 4))
-    for member in model.model_.models:
-        member.method.drawing_times = (1000, 667, 334, 1)
-    np.testing.assert_allclose(found[:, 0], model.predict_distribution(home, 9).median, rtol=0, atol=1e-5)
+    point, interval = session.run(["quantiles", "interval"], program_inputs(model, home))
+    np.testing.assert_allclose(point[:, 0], model.predict(home), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(interval, model.predict_interval(home, 0.5), rtol=0, atol=1e-5)
 
 
 def test_grades_are_exported_too(home):
@@ -50,8 +49,7 @@ def test_grades_are_exported_too(home):
         (["none", "--out", "m.onnx"], "none is not a folder"),
         (["grades", "--out", "m.onnx", "--coverage", "0.9"], "--coverage is for amounts, however: MODEL predicts gr"),
         (["grades", "--out", "m.onnx", "--quantiles", "0.9"], "--quantiles is for amounts, however: MODEL predicts g"),
-        (["model", "--out", "m.onnx", "--samples", "0"], "must be a whole number from 1 on, however: '0'"),
-        (["model", "--out", "m.onnx", "--steps", "2000"], "n_steps must lie between 1 and n_times=1000"),
+        (["model", "--out", "m.onnx", "--coverage", "1"], "however: '1'"),
     ],
 )
 def test_wrong_use_ends_with_one_line_and_leaves_files_alone(home, words, message, tmp_path, capsys):

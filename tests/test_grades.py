@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
-from diffor.grades import AS_THEY_ARE, Spread, decide_grades
+from diffor.cdf_prediction import CdfPrediction
+from diffor.grades import AS_THEY_ARE, Spread, decide_grades, grade_probabilities
 from diffor.metrics import qwk
+from diffor.prediction import Prediction
 from diffor.target import GradeScale
 
 
@@ -51,3 +53,12 @@ def test_the_spread_is_kept_with_the_scale_and_older_folders_have_none():
     scale.spread = Spread(1.5, 2.0)
     assert GradeScale.from_json(scale.to_json()).spread == Spread(1.5, 2.0)
     assert GradeScale.from_json({"n_grades": 4}).spread == AS_THEY_ARE
+
+
+def test_probabilities_of_grades_are_those_of_either_form():
+    shares = np.random.default_rng(0).dirichlet(np.ones(4), size=50)
+    sums = np.concatenate([np.zeros((50, 1)), shares.cumsum(axis=1)], axis=1)
+    exact = CdfPrediction(np.repeat(np.arange(4), 2), np.repeat(sums, 2, axis=1)[:, 1:-1])
+    np.testing.assert_allclose(grade_probabilities(exact, 4), shares, atol=1e-12)
+    np.testing.assert_allclose(grade_probabilities(Prediction(exact.samples), 4), shares, atol=0.02)
+    assert grade_probabilities(exact[:1].map(lambda grade: 0 * grade), 1).tolist() == [[1.0]]

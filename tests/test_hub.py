@@ -26,7 +26,7 @@ pytest.importorskip("huggingface_hub", reason="huggingface_hub is an optional ex
 
 X = pd.DataFrame({"size": np.linspace(0, 1, 60), "city": ["Oslo", "Rome", "Bern"] * 20})
 Y = 10 * X["size"].to_numpy()
-TINY: dict[str, Any] = {"preset": "fast", "guide": False, "max_steps": 5, "random_state": 0, "verbose": 0}
+TINY: dict[str, Any] = {"preset": "fast", "prior": None, "max_steps": 5, "random_state": 0, "verbose": 0}
 SHA = hashlib.sha1(b"the only commit").hexdigest()
 
 

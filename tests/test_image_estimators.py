@@ -25,11 +25,10 @@ def test_a_small_network_learns_from_files(faces, face_model):
     assert face_model.predict_interval(paths[:3]).shape == (3, 2)
 
 
-def test_a_partner_reads_images_too(faces, tmp_path):
+def test_members_that_read_images_survive_saving(faces, tmp_path):
     _, paths, y = faces
-    settings = TINY | {"max_steps": 2, "validation_fraction": 0}  # by validation the partner may be left out
-    model = DiffoRRegressor("accurate", bounds=(0, 100), **settings).fit(paths, y)
-    assert model.encoders_ == ["images", "images+partner"]
+    model = OrdinalRegressor("diffor", bounds=(0, 100), n_members=2, **TINY | {"max_steps": 2}).fit(paths, y)
+    assert model.encoders_ == ["images", "images"]
     model.save(tmp_path / "model")
     assert (diffor.load(tmp_path / "model").predict(paths[:4]) == model.predict(paths[:4])).all()
 
@@ -72,8 +71,8 @@ def test_columns_beside_the_path_are_features_too(faces):
     grey = [paths[0]] * 120  # the images say nothing
     table = pd.DataFrame({"height": random.uniform(0, 1, 120), "path": grey, "sex": random.choice(["f", "m"], 120)})
     y = 10 * table["height"].to_numpy() + 5 * (table["sex"] == "m").to_numpy()
-    model = DiffoRRegressor("fast", **TINY).fit(table, y)
-    assert model.encoders_ == ["periodic+guide"]
+    model = DiffoRRegressor("fast", **TINY | {"max_steps": 80}).fit(table, y)
+    assert model.encoders_ == ["piecewise"]
     assert mean_error(model, table, y) < 0.4 * constant_error(y)
     shuffled = table[["sex", "path", "height"]]
     assert (model.predict(shuffled) == model.predict(table)).all()
@@ -87,7 +86,7 @@ def test_images_and_columns_both_matter(faces):
     _, paths, y = faces
     shift = np.random.default_rng(1).uniform(-100, 100, N_IMAGES)
     table = pd.DataFrame({"path": paths, "shift": shift})
-    model = DiffoRRegressor("fast", **(TINY | {"max_steps": 80, "guide": False})).fit(table, y + shift)
+    model = DiffoRRegressor("fast", **(TINY | {"max_steps": 80, "prior": None})).fit(table, y + shift)
     error = mean_error(model, table, y + shift)
     assert error < 0.6 * constant_error(y)  # what the column alone would leave
     assert error < 0.6 * constant_error(shift)  # what the images alone would leave
@@ -144,7 +143,7 @@ def test_a_frozen_network_is_asked_once_for_each_image(faces, face_weights, monk
     frozen = TINY | {"freeze_backbone": True, "encoder_weights": face_weights, "max_steps": 100}
     model = DiffoRRegressor("fast", **frozen).fit(paths, y)
     assert sum(seen) == N_IMAGES
-    assert model.encoders_ == ["plain"]
+    assert model.encoders_ == ["advised"]
     assert mean_error(model, paths, y) < 0.6 * constant_error(y)
     before = torch.load(face_weights, weights_only=True)
     after = model.images_.frozen.backbone.state_dict()
@@ -192,9 +191,8 @@ def test_settings_suit_a_network_of_images_and_its_weights(faces, face_weights):
     assert resolve_settings("fast", {"encoder": "efficientnet-lite0"}).backbone_learning_rate == RATE_WITH_WEIGHTS
     assert resolve_settings("paper", {"encoder": "resnet18"}).batch_size == 128
     assert resolve_settings("fast", {"encoder": "small", "batch_size": 7}).batch_size == 7
-    assert resolve_settings("fast", {"encoder": "small"}).n_draws == 16
-    assert resolve_settings("fast", {"encoder": "small", "n_draws": 3}).n_draws == 3
-    assert resolve_settings("paper", {"encoder": "small"}).n_draws == 1
+    assert resolve_settings("fast", {"encoder": "small"}).learning_rate == 6e-3
+    assert resolve_settings("paper", {"encoder": "small"}).learning_rate == 5e-4
     assert resolve_settings("balanced", {"encoder": "small", "n_members": 3}).n_members == 3
 
 

@@ -260,10 +260,20 @@ def test_truths_at_a_point_mass_count_by_their_part_of_the_middle(cells):
     assert coverage_table(cells, compare(cells, CRPS))[1, 1] == pytest.approx(0.88)
 
 
+def test_a_measure_counts_where_it_was_taken(cells):
+    cells |= latest_cells(a_line("four", m) for m in "ab")
+    for method, crps in (("a", 0.1), ("b", 0.2)):
+        cells["four", method, 0]["metrics"]["crps_grid"] = crps
+    found = compare(cells, Measure("crps_grid", "CRPS on the grid", "value"))
+    assert (found.methods, found.datasets, found.left_out) == (("a", "b"), ("four",), {})
+    assert compare(cells, CRPS, ["a", "b"]).datasets == ("one", "two", "three", "four")
+
+
 def test_all_numbers_are_json(cells):
     cells |= latest_cells(a_line("marks", m, task="grades") for m in "ab")
     numbers = json.loads(json.dumps(leaderboard_numbers(cells), allow_nan=False))
-    assert {(task, name) for task, found in numbers.items() for name in found} == {(m.task, m.name) for m in MEASURES}
+    known = {(m.task, m.name) for m in MEASURES} - {("value", "crps_grid")}
+    assert {(task, name) for task, found in numbers.items() for name in found} == known
     crps = numbers["value"]["crps"]
     assert crps["methods"]["a"]["mean_rank"] == pytest.approx(4 / 3)
     assert crps["methods"]["b"]["means"] == {"one": 3.0, "two": 5.0, "three": 2.0}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from diffor import metrics
+from diffor.cdf_prediction import CdfPrediction
 from diffor.metrics import METRICS, scorer
 
 TIES = ("skip", "strict", "correct")
@@ -313,6 +314,27 @@ def test_single_precision_samples_and_several_blocks(monkeypatch):
     # In double precision 0.1 is not the single-precision 0.1 of the samples; both mean the same point mass.
     assert metrics.picp([0.1], np.full((1, 5), 0.1, np.float32)) == 1.0
     assert metrics.qice([0.1] * 4000, np.full((4000, 5), 0.1, np.float32)) < 0.02
+
+
+def test_crps_on_a_fine_grid_is_that_of_the_distribution():
+    from scipy.stats import norm
+
+    grid, y = np.linspace(-9, 11, 20001), np.array([0.5, 3.0])
+    cdf = norm.cdf(grid, np.array([[1.0], [1.0]]), 1.5)
+    assert metrics.crps_grid(y, cdf, grid) == close(metrics.crps_gaussian(y, [1, 1], [1.5, 1.5]), rel=1e-3)
+
+
+def test_crps_on_a_grid_takes_away_what_lies_outside():
+    half_outside, inside = [[0.5, 0.5, 0.75, 1.0]], [[0.0, 0.0, 0.5, 1.0]]
+    assert metrics.crps_grid([1.5], half_outside, [0, 1, 2, 3]) == metrics.crps_grid([1.5], inside, [0, 1, 2, 3])
+    assert metrics.crps_grid([1.5], [[0.0] * 4], [0, 1, 2, 3]) == close(1.5)
+
+
+def test_the_grid_lies_over_the_training_targets_and_a_margin():
+    grid = metrics.training_grid([3.0, -1.0, 9.0])
+    assert len(grid) == 200
+    assert (grid[0], grid[-1]) == close((-1.5, 9.5))
+    assert np.diff(grid) == close(11 / 199)
 
 
 def test_crps_bins_is_the_sum_over_upper_edges():
@@ -620,6 +642,15 @@ REFUSED = [
         lambda: metrics.crps_bins(ONE, BINS, [0, 1]),
         "edges must have one entry more than there are bins, however: len(edges)=2 and probabilities.shape=(2, 2); ",
     ),
+    (
+        lambda: metrics.crps_grid(ONE, [[0.5, 1.0]] * 2, [0, 1, 2]),
+        "grid must increase and have a point for each of the 2 columns of cdf, two or more, however: 3 points",
+    ),
+    (
+        lambda: metrics.crps_grid(ONE, [[0.5, 1.0]] * 2, [1, 0]),
+        "grid must increase and have a point for each of the 2 columns of cdf, two or more, however: 2 points",
+    ),
+    (lambda: metrics.crps_grid(ONE, [[0.5, 1.5]] * 2, [0, 1]), "cdf must lie in [0, 1], however: cdf[0, 1]=1.5; give"),
     (lambda: metrics.crps_bins(ONE, BINS, [0, 1, 1]), "edges must increase, however: edges=[0.0, 1.0, 1.0]; sort them"),
     (lambda: metrics.crps_gaussian([1], [1], [-1]), "sd must not be negative, however: sd[0]=-1.0; give a standard"),
     (lambda: metrics.qice(ONE, BINS, n_bins=1), "n_bins must be at least 2, however: n_bins=1; 10 is customary"),
@@ -808,3 +839,15 @@ def test_the_module_imports_no_heavy_library():
     )
     run = subprocess.run([sys.executable, "-c", code, metrics.__file__], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_the_crps_of_a_distribution_in_closed_form_is_exact():
+    prediction = CdfPrediction([0, 0, 4, 9], np.tile([0, 0.2, 0.3, 1], (3, 1)))
+    model = SimpleNamespace(predict_distribution=lambda X: prediction)
+    y, weights = [0, 3, 8], [1, 0, 2]
+    for name in ("crps", "crps_fair"):
+        assert scorer(name)(model, [[0]] * 3, y) == close(-prediction.crps(y).mean())
+        weighted = scorer(name)(model, [[0]] * 3, y, sample_weight=weights)
+        assert weighted == close(-np.average(prediction.crps(y), weights=weights))
+    assert scorer("picp")(model, [[0]] * 3, y) == 1
+    assert 0 > scorer("qice")(model, [[0]] * 3, y) > -1

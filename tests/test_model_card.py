@@ -14,7 +14,7 @@ from diffor.model_card import model_card
 
 X = pd.DataFrame({"size": np.linspace(0, 1, 60), "ci|ty": ["Oslo", "Ro\nme", "<b>"] * 20})
 Y = 10 * X["size"].to_numpy()
-TINY: dict[str, Any] = {"preset": "fast", "guide": False, "max_steps": 5, "random_state": 0, "verbose": 0}
+TINY: dict[str, Any] = {"preset": "fast", "prior": None, "max_steps": 5, "random_state": 0, "verbose": 0}
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +34,15 @@ def test_the_hub_reads_its_metadata(model: DiffoRRegressor) -> None:
     assert card.data.pipeline_tag == "tabular-regression"
     assert "ordinal-regression" in card.data.tags
     found = {result.metric_type: result.metric_value for result in card.data.eval_results}
-    assert found == {"validation-crps": model.history_.best_score, "mae": 0.5, "coverage-of-90-%": 0.91}
+    assert found == {"out-of-fold-crps": model.history_.best_score, "mae": 0.5, "coverage-of-90-%": 0.91}
     assert card.data.model_name == 'Prices: "new"'
     assert {result.dataset_name for result in card.data.eval_results} == {"house prices"}
 
 
 def test_it_says_what_the_data_were(model: DiffoRRegressor) -> None:
     text = model_card(model)
-    assert "| training rows | 54 |" in text
-    assert "| validation rows | 6 |" in text
+    assert "| training rows | 60 |" in text
+    assert "| validation rows | 0 |" in text
     assert "| legal range of the target | 0 to 20 |" in text
     assert model.data_summary_ is not None
     assert f"| target, median | {model.data_summary_['target']['median']:.4g} |" in text
@@ -56,6 +56,7 @@ def test_the_summary_is_that_of_the_training_rows() -> None:
     summary = model.data_summary_
     assert summary is not None
     assert (summary["rows"], summary["validation_rows"]) == (50, 10)
+    assert "| validation CRPS | " in model_card(model)
     expected = np.quantile(Y[:50], [0, 0.25, 0.5, 0.75, 1])
     assert list(summary["target"].values()) == pytest.approx(expected.tolist())
 
@@ -67,7 +68,7 @@ def test_it_says_how_the_model_was_made(model: DiffoRRegressor) -> None:
     assert "5 steps in" in text
     assert f"the weights are those of step {model.history_.best_step}" in text
     assert 'model = DiffoRRegressor.from_pretrained("THIS_REPOSITORY_OR_FOLDER")' in text
-    assert "Intervals are calibrated on validation rows, not guaranteed." in text
+    assert "Intervals are calibrated on out-of-fold answers, not guaranteed." in text
     assert "diffor 0." in text
     assert "torch 2." in text
 
@@ -81,7 +82,8 @@ def test_a_long_training_is_shown_in_ten_lines_with_its_end() -> None:
 
 def test_grades_are_counted(tmp_path: Path) -> None:
     grades = np.array(["low", "mid", "high"])[(X["size"] * 2.99).astype(int)]
-    model = DiffoRClassifier(**TINY, grades=["low", "mid", "high"], validation_fraction=0.0).fit(X, grades)
+    settings = {**TINY, "encoder": "plain", "validation_fraction": 0.0}
+    model = DiffoRClassifier(**settings, grades=["low", "mid", "high"]).fit(X, grades)
     for one in (model, _reloaded(model, tmp_path)):
         text = model_card(one)
         card = parse(text)
@@ -112,7 +114,7 @@ def test_guarantees_and_points_are_named() -> None:
     text = model_card(calibrated)
     assert "| calibration rows, for guaranteed coverage | 20 |" in text
     assert "Guaranteed coverage holds for rows exchangeable with the calibration rows" in text
-    point = OrdinalRegressor("value-squared", **TINY).fit(X, Y)
+    point = OrdinalRegressor("value-squared", max_steps=5, verbose=0).fit(X, Y)
     text = model_card(point)
     assert "with the method value-squared." in text
     assert "it does not say how sure it is" in text

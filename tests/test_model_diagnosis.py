@@ -1,5 +1,4 @@
 import re
-from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -7,12 +6,11 @@ import pytest
 import torch
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor, load
-from diffor.diffusion import IncrementDiffusion
-from diffor.method import OrdinalEnsemble
-from diffor.model_diagnosis import diagnose_model, diagnosis_sections, first_own_member, own_features
+from diffor.model_diagnosis import diagnose_model, diagnosis_sections, own_features
 from diffor.report import Figure, Heading, Paragraph, html_page
 
-QUICK = {"max_steps": 30, "evaluate_every": 10, "width": 16, "random_state": 0, "verbose": 0}
+SMALL = {"n_increments": 4, "width": 16, "denoiser": "mlp"}
+QUICK = {"max_steps": 30, "evaluate_every": 10, "method_settings": SMALL, "random_state": 0, "verbose": 0}
 
 
 def make_table(n=200):
@@ -24,7 +22,7 @@ def make_table(n=200):
 @pytest.fixture(scope="module")
 def fitted():
     table, y = make_table()
-    model = DiffoRRegressor("fast", n_members=2, n_increments=4, diagnose=True, **QUICK)
+    model = DiffoRRegressor("paper", diagnose=True, **QUICK)
     return model.fit(table, y), table, y
 
 
@@ -37,7 +35,7 @@ def found(fitted):
 def test_a_model_is_diagnosed_on_its_own_features(fitted, found):
     model, table, y = fitted
     member, features, keys = own_features(model, table)
-    assert member is model.model_.models[0]
+    assert member is model.ensemble_.models[0]
     assert features.shape == (200, member.encoder.out_features)
     assert keys.shape == (200,)
     assert found.n_rows == 200
@@ -51,7 +49,7 @@ def test_a_model_is_diagnosed_on_its_own_features(fitted, found):
 
 def test_the_model_answers_as_before(fitted, found):
     model, table, _ = fitted
-    again = DiffoRRegressor("fast", n_members=2, n_increments=4, **QUICK).fit(*make_table())
+    again = DiffoRRegressor("paper", **QUICK).fit(*make_table())
     np.testing.assert_array_equal(model.predict(table), again.predict(table))
 
 
@@ -71,30 +69,20 @@ def test_the_cosines_of_training_are_kept_with_the_model(fitted, tmp_path):
     assert load(tmp_path / "model").history_.diagnostics == model.history_.diagnostics
 
 
-def test_a_partner_of_another_method_is_passed_over(fitted):
-    model, table, _ = fitted
-    other = OrdinalRegressor("value-squared", max_steps=5, random_state=0, verbose=0).fit(*make_table())
-    joined = copy(model)
-    joined.model_ = OrdinalEnsemble([*other.model_.models, *model.model_.models])
-    place, member = first_own_member(joined)
-    assert place == len(other.model_.models)
-    assert isinstance(member.method, IncrementDiffusion)
-    assert torch.equal(own_features(joined, table)[2], own_features(model, table)[2] + place)
-
-
 def test_grades_are_diagnosed_along_the_chain():
     table, y = make_table()
     grades = np.digitize(y, [3, 6])
-    model = DiffoRClassifier("fast", **QUICK).fit(table, grades)
+    model = DiffoRClassifier("paper", **QUICK).fit(table, grades)
     found = diagnose_model(model, table, grades, n_samples=8)
     assert found.ordinal.case_name == "time"
     assert {bound.n_grades for bound in found.ordinal.bounds} == {3}
 
 
-def test_other_methods_have_no_theory():
+@pytest.mark.parametrize("method", ["value-squared", "diffor"])
+def test_other_methods_have_no_theory(method):
     table, y = make_table()
-    model = OrdinalRegressor("value-squared", max_steps=5, random_state=0, verbose=0).fit(table, y)
-    message = "only the method 'diffor' has a theory to measure, however: method='value-squared'; fit a DiffoR model"
+    model = OrdinalRegressor(method, encoder="plain", max_steps=5, random_state=0, verbose=0).fit(table, y)
+    message = f"only a method with a chain has a theory to measure, however: method={method!r}; fit DiffoRRegressor('pa"
     with pytest.raises(ValueError, match=re.escape(message)):
         diagnose_model(model, table, y)
 

@@ -17,7 +17,7 @@ from diffor.methods import METHODS
 from diffor.passed_inputs import Given, PassedRows
 from diffor.value_estimator import ZERO_BASED
 
-QUICK = {"preset": "fast", "encoder": "plain", "guide": False, "n_members": 1, "random_state": 0, "verbose": 0}
+QUICK = {"preset": "fast", "encoder": "plain", "n_members": 1, "random_state": 0, "verbose": 0}
 SHORT = {**QUICK, "max_steps": 3}
 LONG = {**QUICK, "max_steps": 120, "learning_rate": 0.02}
 
@@ -217,14 +217,14 @@ def test_side_columns_of_words_are_named():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "cred"}, "method must be one of diffor, value-squared, "),
+        ({"method": "cred"}, "method must be one of diffor, diffor-paper, value-squared, "),
         ({"method": "cred"}, "however: method='cred' (did you mean 'cread'?)"),
         ({"method": "CORAL"}, "however: method='CORAL' (did you mean 'coral'?)"),
         ({"method": "dex", "method_settings": {"n_bin": 9}}, "of 'dex' must be among n_grades, n_bins, policy"),
         ({"method": "dex", "method_settings": {"n_bin": 9}}, "however: 'n_bin' (did you mean 'n_bins'?)"),
         ({"method": "value-squared", "method_settings": {"delta": 1}}, "must be among none, however: 'delta'"),
         ({"method": "dex", "method_settings": {"n_features": 9}}, "must be among n_grades, n_bins, policy, however"),
-        ({"method": "diffor", "method_settings": {"width": 9}}, "are for other methods, however: method='diffor'; use"),
+        ({"method": "diffor", "method_settings": {"depth": 9}}, "of 'diffor' must be among n_increments, width, "),
         ({"method": "dex", "method_settings": {"n_bins": 1}}, "there must be at least 2 bins or grades, however: 1"),
     ],
 )  # fmt: skip
@@ -331,10 +331,12 @@ def test_decisions_and_statistics_that_do_not_exist_are_named():
         OrdinalRegressor("dex", **SHORT).fit(X, y).predict(X, statistic="own")
 
 
-def test_diffor_by_name_is_the_estimator_of_its_own_name():
+@pytest.mark.parametrize("encoder", ["auto", "plain"])
+def test_diffor_by_name_is_the_estimator_of_its_own_name(encoder):
     X, y, _ = make_views()
-    by_name = OrdinalRegressor("diffor", **SHORT).fit(X, y)
-    own = DiffoRRegressor(transform="uniform", **SHORT).fit(X, y)
+    settings = {**SHORT, "encoder": encoder}
+    by_name = OrdinalRegressor("diffor", **settings).fit(X, y)
+    own = DiffoRRegressor(**{name: value for name, value in settings.items() if name != "n_members"}).fit(X, y)
     assert (by_name.sample(X) == own.sample(X)).all()
     assert (by_name.predict(X) == own.predict(X)).all()  # without a way of its own to decide, native is the median
     assert (by_name.predict_increments(X) == own.predict_increments(X)).all()
@@ -377,11 +379,16 @@ def test_methods_with_a_distribution_say_so(watched):
         OrdinalRegressor("cwm")._check_distribution("intervals", "")
 
 
-def test_only_diffor_has_increments():
+@pytest.mark.parametrize("name", ["dex", "diffor-paper", "value-squared"])
+def test_increments_of_every_method_are_those_of_its_distribution(name):
     X, y, _ = make_views()
-    model = OrdinalRegressor("dex", **SHORT).fit(X, y)
-    with pytest.raises(ValueError, match="only the method 'diffor' has increments, however: method='dex'"):
-        model.predict_increments(X)
+    settings = {"denoiser": "mlp", "n_increments": 4} if name == "diffor-paper" else None
+    model = OrdinalRegressor(name, method_settings=settings, bounds=(0, 100), **SHORT).fit(X, y)
+    increments = model.predict_increments(X, n_increments=5)
+    assert increments.shape == (len(X), 5)
+    assert increments.min() >= 0
+    assert increments.max() <= 20 + 1e-6
+    assert increments.sum(axis=1) == pytest.approx(model.predict(X, statistic="mean"), abs=1e-3)
 
 
 # --- the range of the target ---
@@ -431,9 +438,8 @@ def test_targets_are_spread_evenly_unless_told_otherwise():
     tail = np.exp(y / 10)
     assert OrdinalRegressor("dex", **SHORT).fit(X, tail).scale_.transform == "uniform"
     assert OrdinalRegressor("diffor", **SHORT).fit(X, tail).scale_.transform == "uniform"
-    assert OrdinalRegressor("dex", transform="auto", **SHORT).fit(X, tail).scale_.transform == "log"
-    assert DiffoRRegressor(**SHORT).fit(X, tail).scale_.transform == "log"
-    with pytest.raises(ValueError, match="transform must be one of auto, uniform, quantile, log, however"):
+    assert OrdinalRegressor("dex", transform="log", **SHORT).fit(X, tail).scale_.transform == "log"
+    with pytest.raises(ValueError, match="transform must be one of uniform, quantile, log, however"):
         OrdinalRegressor("dex", transform="square", **SHORT).fit(X, y)
 
 

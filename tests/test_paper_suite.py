@@ -32,14 +32,10 @@ side = 16
 names = ["method:value-squared"]
 
 [methods.diffor-fast]
-guide = false
-n_members = 1
 max_steps = 5
 
 [methods."method:*"]
 preset = "fast"
-guide = false
-n_members = 1
 max_steps = 5
 """
 

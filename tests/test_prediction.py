@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from diffor.metrics import pit_values
 from diffor.prediction import Prediction
 
 values = st.floats(-1e6, 1e6)
@@ -320,3 +321,32 @@ def test_an_unknown_statistic_is_refused(name):
 def test_cuts_that_do_not_rise_are_refused(cuts):
     with refused("cuts must be finite numbers that strictly rise, however: "):
         Prediction([[1.0]]).probabilities(cuts)
+
+
+# Increments, places and probabilities of single values.
+
+
+@settings(deadline=None)
+@given(sample_tables, st.integers(1, 9))
+def test_increments_add_up_to_the_mean_and_fall(samples, n_increments):
+    increments = Prediction(samples).increments(n_increments, -1e6, 1e6)
+    assert increments.shape == (len(samples), n_increments)
+    assert (np.diff(increments, axis=1) <= 1e-6).all()
+    assert -1e6 + increments.sum(axis=1) == pytest.approx(samples.mean(axis=1), abs=1e-6)
+
+
+def test_a_value_has_the_share_of_equal_samples():
+    prediction = Prediction(np.array([[0.1, 0.1, 0.5, 0.7], [0, 1, 2, 3]], dtype=np.float32))
+    assert prediction.mass([0.1, 0.1]).tolist() == [0.5, 0]
+    assert prediction.mass(0.5).tolist() == [0.25, 0]
+
+
+def test_places_of_the_truth_are_those_of_the_metric():
+    samples, y = np.random.default_rng(0).integers(0, 4, (50, 9)), np.arange(50) % 4
+    assert np.array_equal(Prediction(samples).pit(y), pit_values(y, samples))
+    assert np.array_equal(Prediction(samples).pit(y, 3), pit_values(y, samples, 3))
+
+
+def test_rows_of_other_numbers_of_samples_are_joined_by_quantiles():
+    joined = Prediction.concatenate([Prediction([[1.0, 2.0]]), Prediction([[1.0, 2.0, 3.0, 4.0]])])
+    assert joined.samples.tolist() == [[1, 2], [1.5, 3.5]]

@@ -234,13 +234,17 @@ def test_python_3_10_is_told_what_to_install(tmp_path, monkeypatch):
         read_run_file(tmp_path / "run.toml")
 
 
-@pytest.mark.parametrize("name", ["development", "quick"])
+@pytest.mark.parametrize("name", ["development", "foundation", "quick"])
 def test_the_run_files_of_the_project_are_right(name, pytestconfig):
     plan = read_run_file(pytestconfig.rootpath / "benchmarks" / "runs" / f"{name}.toml")
     methods = {cell.method for cell in plan.cells()}
     assert {"constant", "lightgbm-quantile", "diffor-fast"} <= methods
+    if name == "foundation":
+        assert {"catboost-quantile", "xgboost-quantile", "quantile-forest", "engression", "realmlp"} <= methods
+        assert plan.dataset_names() == list(datasets.SUITES["foundation"])
+        assert len(plan.seeds) == 5
     if name == "development":
-        assert set(PEERS) - methods == {"diffor-paper", "catboost-quantile"}
+        assert set(PEERS) - methods == {"diffor-paper"}
         assert len(plan.seeds) == 5
 
 

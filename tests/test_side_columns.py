@@ -246,8 +246,8 @@ WRONG = {
     "fit HOME/new.csv --target watched --duration length --out m": "however: 'diffor' does not; leave it out",
     "fit HOME/new.csv --target watched --method-setting n_bins=9 --out m": "--method-setting is for other methods, "
     "however: --method is diffor; choose a --preset",
-    "fit HOME/new.csv --target watched --method dex --diagnose --out m": "--diagnose is for diffor, whose theory is "
-    "measured, however: --method is dex; leave it out",
+    "fit HOME/new.csv --target watched --method dex --diagnose --out m": "--diagnose is for the paper's "
+    "chain, whose theory is measured, however: --method is dex and --preset balanced; leave it out",
     "fit HOME/new.csv --target watched --method dex --method-setting bins=9 --out m": "method_settings of 'dex' must "
     "be among n_grades, n_bins, policy, however: 'bins' (did you mean 'n_bins'?)",
     "fit HOME/new.csv --target watched --method dex --method-setting n_bins --out m": "must be KEY=VALUE, as n_bins=20",

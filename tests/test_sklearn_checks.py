@@ -19,7 +19,7 @@ EXPECTED = {
     },
     "DiffoRClassifier": WEIGHTS,
 }
-SETTINGS = {"preset": "fast", "max_steps": 60, "learning_rate": 1e-2, "width": 64, "verbose": 0}
+SETTINGS = {"preset": "fast", "prior": None, "max_steps": 30, "verbose": 0}
 # scikit-learn expects the most probable grade; the default decision, the median, may differ where grades are unsure.
 ESTIMATORS = [DiffoRRegressor(**SETTINGS), DiffoRClassifier(decision="mode", **SETTINGS)]
 

@@ -12,10 +12,11 @@ import pytest
 skpro = pytest.importorskip("skpro", reason="skpro is an optional extra")
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor  # noqa: E402
+from diffor.cdf_prediction import CdfPrediction  # noqa: E402
 from diffor.metrics import crps_samples, pinball  # noqa: E402
 from diffor.skpro_adapter import SkproRegressor  # noqa: E402
 
-TINY: dict[str, Any] = {"preset": "fast", "guide": False, "max_steps": 10, "random_state": 0, "verbose": 0}
+TINY: dict[str, Any] = {"preset": "fast", "prior": None, "max_steps": 10, "random_state": 0, "verbose": 0}
 X = pd.DataFrame({"size": np.linspace(0, 1, 60), "city": ["Oslo", "Rome", "Bern"] * 20}, index=np.arange(100, 160))
 Y = pd.DataFrame({"price": 10 * X["size"]})
 
@@ -38,10 +39,10 @@ def test_it_answers_as_the_estimator_does(model: SkproRegressor) -> None:
     inner = DiffoRRegressor(**TINY).fit(X, Y["price"])
     prediction = inner.predict_distribution(X, 20)
     np.testing.assert_allclose(model.predict(X)["price"], prediction.mean)
-    np.testing.assert_allclose(model.predict_var(X)["price"], prediction.samples.var(axis=1, dtype=float))
+    np.testing.assert_allclose(model.predict_var(X)["price"], prediction.std**2)
     np.testing.assert_allclose(model.predict_quantiles(X, [0.1, 0.5]), prediction.quantile([0.1, 0.5]))
     interval = model.predict_interval(X, [0.5, 0.9])
-    np.testing.assert_allclose(interval["price", 0.9], prediction.interval(0.9))
+    np.testing.assert_allclose(interval["price", 0.9], prediction.quantile([0.05, 0.95]))
     assert interval.index.equals(X.index)
     assert model.estimator.__dict__.keys() == DiffoRRegressor(**TINY).__dict__.keys()  # it stays as it was
 
@@ -51,7 +52,7 @@ def test_the_distribution_holds_the_samples_row_by_row(model: SkproRegressor) ->
     samples = model.estimator_.predict_distribution(X, 20).samples
     np.testing.assert_allclose(distribution.mean()["price"], samples.mean(axis=1, dtype=float))
     ordered = np.sort(samples, axis=1)
-    np.testing.assert_allclose(distribution.ppf(pd.DataFrame(0.501, X.index, ["price"]))["price"], ordered[:, 10])
+    np.testing.assert_allclose(distribution.ppf(pd.DataFrame(0.501, X.index, ["price"]))["price"], ordered[:, 50])
     np.testing.assert_allclose(distribution.cdf(Y)["price"], (samples <= Y.to_numpy()).mean(axis=1))
 
 
@@ -83,7 +84,7 @@ def test_skpros_search_tunes_the_estimators_settings() -> None:
 
 
 def test_other_methods_and_pickles(model: SkproRegressor) -> None:
-    other = SkproRegressor(OrdinalRegressor("mdn", **TINY)).fit(X, Y)
+    other = SkproRegressor(OrdinalRegressor("mdn", preset="fast", max_steps=10, random_state=0, verbose=0)).fit(X, Y)
     again = pickle.loads(pickle.dumps(other))
     pd.testing.assert_frame_equal(again.predict(X), other.predict(X))
 
@@ -100,3 +101,17 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delitem(sys.modules, "diffor.skpro_adapter")
     with pytest.raises(ImportError, match=r'needs the package skpro: pip install "diffor\[skpro\]"'):
         import diffor.skpro_adapter  # noqa: F401
+
+
+def test_a_distribution_in_closed_form_has_exact_moments_and_even_quantiles(
+    model: SkproRegressor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = CdfPrediction([0, 0, 10, 20], np.tile([0, 0.5, 0.75, 1], (60, 1)))
+    monkeypatch.setattr(model, "_prediction", lambda X: exact)
+    np.testing.assert_allclose(model.predict(X)["price"], exact.mean)
+    np.testing.assert_allclose(model.predict_var(X)["price"], exact.std**2)
+    np.testing.assert_allclose(model.predict_quantiles(X, [0.1, 0.8]), exact.quantile([0.1, 0.8]))
+    np.testing.assert_allclose(model.predict_interval(X, [0.5])["price", 0.5], exact.quantile([0.25, 0.75]))
+    distribution = model.predict_proba(X)
+    np.testing.assert_allclose(distribution.mean()["price"], exact.mean, atol=1e-9)
+    np.testing.assert_allclose(distribution.cdf(0 * Y)["price"], 0.5)

@@ -42,7 +42,8 @@ def test_a_streamed_model_is_a_model_like_any_other(shards, tmp_path):
     assert model.history_.stopped == "finished"
     assert model.feature_names_in_.tolist() == ["x", "city", "user"]
     assert (model.scale_.low, model.scale_.high) == (rows["y"].min(), rows["y"].max())
-    assert model.guide_ is None
+    assert model.priors_ is None
+    assert model.encoders_ == ["plain"]
     model.save(tmp_path / "model")
     again = diffor.load(tmp_path / "model")
     features = rows[["x", "city", "user"]]
@@ -55,7 +56,7 @@ def test_streamed_rows_teach_what_rows_in_memory_teach(shards):
     settings = {"max_steps": 150, "batch_size": 64, "random_state": 0, "verbose": 0}
     streamed = fit_stream(DiffoRRegressor("fast", **settings), stream_of(folder, epochs=30))
     features = rows[["x", "city", "user"]]
-    in_memory = DiffoRRegressor("fast", guide=False, **settings).fit(features.astype({"user": str}), rows["y"])
+    in_memory = DiffoRRegressor("fast", prior=None, **settings).fit(features.astype({"user": str}), rows["y"])
     scores = [model.predict_distribution(features).crps(rows["y"].to_numpy()).mean() for model in (streamed, in_memory)]
     assert scores[0] == pytest.approx(scores[1], rel=0.2)
     assert scores[0] < 0.4 * rows["y"].std()
@@ -190,7 +191,6 @@ def test_checkpoints_say_how_many_rows_were_learned_from_and_keep_the_lanes(shar
     ({"bounds": (0, 1)}, {"target": "y"}, r"must lie inside bounds=\(0, 1\), however: it goes from -"),
     ({}, {"target": "y", "weight": "city"}, "weight 'city' must hold numbers, however: it holds text"),
     ({}, {"target": "y", "weight": "x"}, r"weight 'x' must be a number from 0 on in every row .*: \d+ are missing"),
-    ({"guide": True}, {"target": "y"}, "guide must be False or None where files are streamed, however: guide=True"),
     ({"encoder": "small"}, {"target": "y"}, "streamed into encoders of tables, however: encoder='small' reads images"),
     ({}, {"target": "y", "epochs": 0}, "epochs must be at least 1, however: epochs=0"),
     ({}, {"target": "y", "drop": ["row", "x", "city", "user", "weight", "stars"]}, "must have columns to predict from"),

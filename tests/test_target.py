@@ -181,7 +181,7 @@ def test_bounds_of_any_number_type_can_be_written():
 
 
 def test_an_unknown_transform_is_refused():
-    with refused("transform must be one of auto, uniform, quantile, log, however: transform='sqrt'"):
+    with refused("transform must be one of uniform, quantile, log, however: transform='sqrt'"):
         TargetScale(transform="sqrt")
 
 

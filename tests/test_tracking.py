@@ -20,7 +20,7 @@ pytest.importorskip("tensorboard", reason="tensorboard is an optional extra")
 
 X = np.linspace(0, 1, 80)[:, None]
 Y = 10 * X[:, 0]
-TINY: dict[str, Any] = {"preset": "fast", "guide": False, "evaluate_every": 5, "random_state": 0, "verbose": 0}
+TINY: dict[str, Any] = {"preset": "fast", "prior": None, "evaluate_every": 5, "random_state": 0, "verbose": 0}
 
 
 class Notebook(Tracker):
@@ -80,21 +80,22 @@ def dies_after_step_ten(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_tracker_of_ones_own_is_told_everything_in_order() -> None:
     notebook = Notebook()
     model = DiffoRRegressor(**TINY, max_steps=10, log_to=notebook).fit(X, Y)
-    assert [line[0] for line in notebook.lines] == ["open", "start", "log", "log", "close"]
+    assert [line[0] for line in notebook.lines] == ["open", "start", "log", "log", "log", "close"]
     name, settings = notebook.lines[0][1:]
     assert name.startswith("fast-")
     assert (settings["max_steps"], settings["seed"]) == (10, model.seed_)
     assert notebook.lines[1] == ("start", "", 0)
-    for line, record in zip(notebook.lines[2:4], model.history_.records, strict=True):
+    for line, record in zip(notebook.lines[2:5], model.history_.records, strict=True):
         figures = line[3]
         assert line[2] == record["step"]
         assert figures.pop("learning_rate") >= 0
-        assert figures == {name: value for name, value in record.items() if name != "step"}
-        assert {"valid_crps", "seconds"} < set(figures)
+        assert figures == {name: value for name, value in record.items() if name not in ("step", "kind")}
+        assert {"valid_crps", "seconds"} <= set(figures)
+    assert "cross_entropy" in notebook.lines[3][3]  # at the start there is no loss yet
     history = model.history_
     totals = {"valid_crps": history.best_score, "best_step": history.best_step, "steps": 10,
               "seconds": history.seconds}  # fmt: skip
-    assert notebook.lines[4] == ("close", "finished", totals)
+    assert notebook.lines[5] == ("close", "finished", totals)
 
 
 def test_the_learning_rate_is_that_of_the_next_step() -> None:
@@ -102,16 +103,16 @@ def test_the_learning_rate_is_that_of_the_next_step() -> None:
     DiffoRRegressor(**TINY, max_steps=10, learning_rate=0.01, log_to=notebook).fit(X, Y)
     rates = [line[3]["learning_rate"] for line in notebook.lines if line[0] == "log"]
     share = (0.5 - 0.05) / 0.95  # of the cosine after the warm-up
-    assert rates == [pytest.approx(0.01 * 0.5 * (1 + np.cos(np.pi * share))), pytest.approx(0.0, abs=1e-12)]
+    assert rates[1:] == [pytest.approx(0.01 * 0.5 * (1 + np.cos(np.pi * share))), pytest.approx(0.0, abs=1e-12)]
 
 
-def test_partners_are_a_part_of_their_own(tmp_path: Path) -> None:
-    given = {**TINY, "max_steps": 10, "partner": "mdn", "n_members": 1}
+def test_kinds_after_the_first_are_a_part_of_their_own(tmp_path: Path) -> None:
+    given = {**TINY, "preset": "balanced", "max_steps": 10}
     DiffoRRegressor(**given, log_to=f"tensorboard:{tmp_path}").fit(X, Y)
     (run,) = tmp_path.iterdir()
-    own, partner = scalars(run), scalars(run / "partner")
-    assert [step for step, _ in own["valid_crps"]] == [step for step, _ in partner["valid_crps"]] == [5, 10]
-    assert set(own) - {name for name in own if name.startswith("fit/")} != set(partner)
+    own, later = scalars(run), scalars(run / "kind-1")
+    assert [step for step, _ in own["valid_crps"]] == [step for step, _ in later["valid_crps"]] == [0, 5, 10]
+    assert own["valid_crps"] != later["valid_crps"]
 
 
 def test_logging_changes_nothing_in_the_fit() -> None:
@@ -125,7 +126,7 @@ def test_a_tracker_that_fails_on_the_way_costs_the_log_and_not_the_fit() -> None
     with pytest.warns(UserWarning, match="logging stopped, the fit goes on .* ConnectionError: the server is gone"):
         model = DiffoRRegressor(**TINY, max_steps=20, log_to=notebook).fit(X, Y)
     assert model.history_.steps == 20
-    assert [line[0] for line in notebook.lines] == ["open", "start", "log"]
+    assert [line[0] for line in notebook.lines] == ["open", "start", "log", "log"]
 
 
 def test_a_fit_that_fails_says_so() -> None:
@@ -141,9 +142,9 @@ def test_tensorboard_reads_losses_scores_and_settings(tmp_path: Path) -> None:
     model = DiffoRRegressor(**TINY, max_steps=15, log_to=f"tensorboard:{tmp_path}").fit(X, Y)
     (run,) = tmp_path.iterdir()
     curves = scalars(run)
-    for name in set(model.history_.records[0]) - {"step"}:
+    for name in set(model.history_.records[0]) - {"step", "kind"}:
         assert curves[name] == as_curve(model, name), name
-    assert [step for step, _ in curves["learning_rate"]] == [5, 10, 15]
+    assert [step for step, _ in curves["learning_rate"]] == [0, 5, 10, 15]
     assert curves["fit/valid_crps"] == [(15, pytest.approx(model.history_.best_score))]
     text = EventAccumulator(str(run)).Reload()
     assert {"settings/text_summary", "_hparams_/session_start_info"} & set(text.summary_metadata)
@@ -157,7 +158,7 @@ def test_other_rows_or_settings_have_another_folder_and_the_same_have_the_same(t
         DiffoRRegressor(**TINY, max_steps=steps, log_to=place).fit(X[:n_rows], Y[:n_rows])
     runs = list(tmp_path.iterdir())
     assert len(runs) == 3
-    assert all(len(scalars(run)["valid_crps"]) in (1, 2) for run in runs)
+    assert all(len(scalars(run)["valid_crps"]) in (2, 3) for run in runs)
 
 
 def test_a_resumed_fit_shows_no_step_twice_in_tensorboard(tmp_path: Path, dies_after_step_ten: Any) -> None:
@@ -167,11 +168,11 @@ def test_a_resumed_fit_shows_no_step_twice_in_tensorboard(tmp_path: Path, dies_a
     with pytest.raises(CrashError):
         model.fit(X, Y)
     (run,) = (tmp_path / "runs").iterdir()
-    assert [step for step, _ in scalars(run)["valid_crps"]] == [5, 10]
+    assert [step for step, _ in scalars(run)["valid_crps"]] == [0, 5, 10]
     dies_after_step_ten()
     model.fit(X, Y)
     assert scalars(run)["valid_crps"] == as_curve(model, "valid_crps")
-    assert len(scalars(run)["valid_crps"]) == 4
+    assert len(scalars(run)["valid_crps"]) == 5
     before = scalars(run)
     model.fit(X, Y)  # it had ended: nothing is trained, nothing is logged
     assert scalars(run) == before
@@ -198,9 +199,9 @@ def test_mlflow_holds_metrics_and_parameters_and_a_resumed_fit_continues_its_run
     (run,) = runs()
     assert run.info.status == "FINISHED"
     assert (run.data.params["max_steps"], run.data.params["method"]) == ("20", "diffor")
-    for name in ("valid_crps", "learning_rate", "seconds", "increment"):
-        history = client.get_metric_history(run.info.run_id, name)
-        assert sorted(metric.step for metric in history) == [5, 10, 15, 20], name
+    for name in ("valid_crps", "learning_rate", "seconds", "cross_entropy"):
+        steps = sorted(metric.step for metric in client.get_metric_history(run.info.run_id, name))
+        assert steps == [0, 5, 10, 15, 20][name == "cross_entropy" :], name  # before the first step there is no loss
     # Step 10 was logged before the crash; training it again gives the same to the last bit.
     found = {metric.step: metric.value for metric in client.get_metric_history(run.info.run_id, "valid_crps")}
     assert found == {record["step"]: record["valid_crps"] for record in model.history_.records}
@@ -237,13 +238,13 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_the_command_line_logs_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rows.csv", index=False)
-    command = ["fit", str(tmp_path / "rows.csv"), "--target", "y", "--preset", "fast", "--no-guide", "--max-steps",
+    command = ["fit", str(tmp_path / "rows.csv"), "--target", "y", "--preset", "fast", "--no-prior", "--max-steps",
                "10", "--quiet", "--out", str(tmp_path / "model")]  # fmt: skip
     assert main([*command, "--log-to", "tensorbord:runs"]) == 2
     assert "did you mean 'tensorboard'" in capsys.readouterr().err
     assert main([*command, "--log-to", f"tensorboard:{tmp_path / 'runs'}"]) == 0
     (run,) = (tmp_path / "runs").iterdir()
-    assert [step for step, _ in scalars(run)["valid_crps"]] == [10]
+    assert [step for step, _ in scalars(run)["valid_crps"]] == [0, 10]
 
 
 def test_where_a_run_was_logged_is_not_saved_with_the_model(tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
 
     script = (
         "import sys, numpy as np; from diffor import DiffoRRegressor; X = np.linspace(0, 1, 20)[:, None];"
-        "DiffoRRegressor('fast', guide=False, max_steps=2, verbose=0).fit(X, X[:, 0]);"
+        "DiffoRRegressor('fast', prior=None, max_steps=2, verbose=0).fit(X, X[:, 0]);"
         "print(sorted({'tensorboard', 'mlflow', 'huggingface_hub', 'skpro', 'optuna'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)

@@ -20,7 +20,7 @@ pytest.importorskip("optuna", reason="optuna is an optional extra")
 import diffor
 from diffor.cli import main
 
-QUICK = ["--preset", "fast", "--max-steps", "5", "--no-guide"]
+QUICK = ["--preset", "fast", "--max-steps", "5", "--no-prior"]
 
 
 @pytest.fixture

@@ -28,7 +28,8 @@ from diffor.tuning import Tuned  # noqa: E402
 X = pd.DataFrame({"size": np.linspace(0, 1, 60), "city": ["Oslo", "Rome", "Bern"] * 20})
 Y = 10 * X["size"].to_numpy()
 GRADES = np.array(["low", "mid", "high"])[(X["size"] * 2.99).astype(int)]
-TINY: dict[str, Any] = {"preset": "fast", "guide": False, "max_steps": 5, "verbose": 0}
+TINY: dict[str, Any] = {"preset": "fast", "prior": None, "max_steps": 5, "verbose": 0}
+PLAIN: dict[str, Any] = {"preset": "fast", "max_steps": 5, "verbose": 0}
 QUIET: dict[str, Any] = {"verbose": 0, "refit": False}
 
 
@@ -56,17 +57,17 @@ def test_every_value_of_a_space_can_be_fitted(preset: str) -> None:
             corner[name] = values[min(place, len(values) - 1)]
     for corner in corners:
         resolve_settings(preset, corner)
-        corner |= {"guide": False, "max_steps": 1, "n_members": 1, "random_state": 0, "verbose": 0}
+        corner |= {"prior": None, "max_steps": 1, "random_state": 0, "verbose": 0}
         model = DiffoRRegressor(preset, **corner).fit(X_few, y_few)
         assert np.isfinite(model.predict(X_few)).all()
 
 
 def test_what_is_given_is_not_searched() -> None:
-    space = search_space(DiffoRRegressor("balanced", width=256, n_increments=4))
-    assert set(SPACES["balanced"]) - set(space) == {"width", "n_increments"}
-    assert not {"n_increments", "transform"} & set(search_space(DiffoRClassifier("balanced")))
-    assert set(search_space(OrdinalRegressor("mdn"))) == {"learning_rate", "batch_size", "weight_decay", "guide"}
-    assert not {"guide", "batch_size"} & set(search_space(DiffoRRegressor(encoder="small")))
+    space = search_space(DiffoRRegressor("balanced", batch_size=256, n_increments=4))
+    assert set(SPACES["balanced"]) - set(space) == {"batch_size", "n_increments"}
+    assert "n_increments" not in search_space(DiffoRClassifier("balanced"))
+    assert set(search_space(OrdinalRegressor("mdn"))) == {"learning_rate", "batch_size", "weight_decay"}
+    assert not {"n_increments", "batch_size"} & set(search_space(DiffoRRegressor(encoder="small")))
 
 
 def test_a_value_outside_is_moved_in() -> None:
@@ -112,7 +113,7 @@ def test_the_best_is_fitted_on_all_rows() -> None:
     found = tune(DiffoRRegressor(**TINY), X, Y, n_trials=2, verbose=0)
     expected = DiffoRRegressor(**{**TINY, **found.best_params}, random_state=0).fit(X, Y)
     np.testing.assert_array_equal(found.estimator.predict(X), expected.predict(X))
-    assert found.estimator.data_summary_["rows"] == 54
+    assert found.estimator.data_summary_["rows"] == 60
 
 
 def test_folds_score_every_row_once() -> None:
@@ -140,7 +141,7 @@ def test_weights_and_side_columns_reach_fit_and_score() -> None:
     weights = np.where(X["size"] < 0.5, 1.0, 0.0)
     only = tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, sample_weight=weights, **QUIET)
     assert only.best_score != tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, **QUIET).best_score
-    found = tune(OrdinalRegressor("d2q", **TINY), X, Y, n_trials=1, duration=Y + 1, **QUIET)
+    found = tune(OrdinalRegressor("d2q", **PLAIN), X, Y, n_trials=1, duration=Y + 1, **QUIET)
     assert np.isfinite(found.best_score)
 
 
@@ -158,7 +159,7 @@ def test_a_trial_that_fails_is_noted_and_the_search_goes_on(tmp_path: Path) -> N
 
 def test_what_is_wrong_with_the_rows_ends_the_search_at_once() -> None:
     with pytest.raises(ValueError, match="method 'd2q' needs the column 'duration', however: it is not given"):
-        tune(OrdinalRegressor("d2q", **TINY), X, Y, n_trials=5, **QUIET)
+        tune(OrdinalRegressor("d2q", **PLAIN), X, Y, n_trials=5, **QUIET)
 
 
 def test_a_first_trial_that_failed_is_the_first_again(
@@ -241,7 +242,7 @@ def score(rows, model, places):
         sys.stdin.read()  # until it is killed, in the middle of the third trial
     return scoring(rows, model, places)
 SearchRows.score = score
-tune(DiffoRRegressor("fast", guide=False, max_steps=5, verbose=0), X, 10 * X["size"].to_numpy(), n_trials=4,
+tune(DiffoRRegressor("fast", prior=None, max_steps=5, verbose=0), X, 10 * X["size"].to_numpy(), n_trials=4,
      study=sys.argv[1], verbose=0, refit=False)
 """
 
@@ -271,7 +272,7 @@ def test_a_study_of_another_search_or_no_study_is_refused(tmp_path: Path) -> Non
     study = tmp_path / "study.db"
     tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, study=study, **QUIET)
     for model, rows, targets, more in (
-        (DiffoRRegressor(**TINY, width=32), X, Y, {}),
+        (DiffoRRegressor(**TINY, patience=3), X, Y, {}),
         (DiffoRRegressor(**TINY), X.assign(size=X["size"] + 1), Y, {}),
         (DiffoRRegressor(**TINY), X, Y + 1, {}),
         (DiffoRRegressor(**TINY), X, Y, {"n_folds": 2}),
@@ -297,8 +298,8 @@ def test_a_study_of_another_search_or_no_study_is_refused(tmp_path: Path) -> Non
         ({"n_folds": 1}, "n_folds must be at least 2, or None for a fifth of the rows, however: n_folds=1"),
         ({"n_folds": 61}, "n_folds must be at most the number of rows, 60, however: n_folds=61"),
         (
-            {"space": {"widht": Choice((1,))}},
-            r"space must name settings of DiffoRRegressor, however: 'widht' \(did",
+            {"space": {"bacth_size": Choice((1,))}},
+            r"space must name settings of DiffoRRegressor, however: 'bacth_size' \(did",
         ),
         ({"space": {}}, "there must be something to search, however: every setting of the space is given"),
     ],

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from diffor.cdf_prediction import CdfPrediction as CdfPrediction
     from diffor.datasets import DATASETS as DATASETS
     from diffor.datasets import load_dataset as load_dataset
     from diffor.diffusion import IncrementDiffusion as IncrementDiffusion
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CdfPrediction": "diffor.cdf_prediction",
     "DATASETS": "diffor.datasets",
     "METHODS": "diffor.methods",
     "load_dataset": "diffor.datasets",

@@ -26,7 +26,7 @@ from typing import IO, Any
 
 from diffor import circumstances
 from diffor.cell import Cell, run_cell
-from diffor.datasets import DATASETS
+from diffor.datasets import find_dataset
 from diffor.peers import find_peer
 from diffor.processes import SECONDS_TO_DIE, cause_of_death, end_group, lead_group, one_thread_each
 from diffor.run_file import Plan, suite_of
@@ -193,7 +193,7 @@ def _end(one: Running) -> None:
 
 
 def _line(one: Running, plan: Plan, command: str) -> Line:
-    dataset, peer = DATASETS[one.cell.dataset], find_peer(one.cell.peer)
+    dataset, peer = find_dataset(one.cell.dataset), find_peer(one.cell.peer)
     answer = dict(one.answer or {"status": "failed", "error": cause_of_death(one.process.exitcode)})
     if answer["status"] == "failed":
         answer["error"] = without_folders(answer["error"])

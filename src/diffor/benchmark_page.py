@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffor import plots
+from diffor.foundation_tables import foundation_sections
 from diffor.leaderboard import (
     MEASURES,
     SIGNIFICANT,
@@ -50,8 +51,8 @@ def benchmark_sections(cells: Cells, n_damaged: int = 0, methods: Sequence[str] 
         known = [comparison for comparison in compared if comparison is not None]
         if known:
             sections += _task_sections(own, task, known)
-    ends = [*paper_sections(paper_tables(cells, methods)), *_what_went_wrong(cells), *_circumstances(cells)]
-    return [*sections, *ends]
+    beside = [*foundation_sections(cells, methods), *paper_sections(paper_tables(cells, methods))]
+    return [*sections, *beside, *_what_went_wrong(cells), *_circumstances(cells)]
 
 
 # What ran.

@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from diffor import metrics
-from diffor.datasets import DATASETS, Dataset, Samples
-from diffor.grades import Spread, decide_grades, grade_shares
+from diffor.datasets import Dataset, Samples, find_dataset
+from diffor.grades import Spread, decide_grades, grade_probabilities
 from diffor.image_features import ImageFeatures, with_features
 from diffor.peers import Fitted, Peer, Problem, find_peer
 from diffor.prediction import Prediction
@@ -34,6 +34,7 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 N_PIT_BINS = 20
 """Equal parts of a distribution in which a line counts the truths."""
 COVERAGE = 0.9
+GRID_METRIC = "crps_grid"
 OF_ERRORS = ("cs",)
 """Further metrics that look at absolute errors, as MAE does."""
 
@@ -73,11 +74,13 @@ class Parts:
 
 def run_cell(cell: Cell, root: str | None = None) -> dict[str, Any]:
     """Fit, predict and score; the answer is the part of a result line that the cell itself can know."""
-    dataset, peer = DATASETS[cell.dataset], find_peer(cell.peer)
+    dataset, peer = find_dataset(cell.dataset), find_peer(cell.peer)
     samples = dataset.read(root)
     if cell.images is not None:
         samples = with_features(samples, dataset, cell.images, root)
     parts = choose_rows(dataset, samples, cell, root)
+    if dataset.standardised:
+        samples = standardised(samples, np.concatenate([parts.train, parts.valid]))
     problem = make_problem(dataset, samples, parts, cell)
     clock = Clock()
     with clock:
@@ -92,6 +95,8 @@ def run_cell(cell: Cell, root: str | None = None) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of correlations with a constant, which are given as 0
         scores = score(dataset, prediction, x_test, y_test, cell)
+        if GRID_METRIC in dataset.metrics:
+            scores[GRID_METRIC] = score_on_grid(prediction, y_test, np.concatenate([problem.y, problem.y_valid]))
     return {
         "tuning": tuning,
         "n_train": len(parts.train),
@@ -171,6 +176,19 @@ def choose_valid(n_rows: int, share: float, seed: list[int], groups: Rows | None
     return np.asarray(taken[codes])
 
 
+def standardised(samples: Samples, rows: Rows) -> Samples:
+    """The samples with columns of mean 0 and standard deviation 1 in some of the rows; constant ones are centred.
+
+    >>> samples = Samples(pd.DataFrame({"a": [1.0, 3.0, 9.0]}), np.zeros(3))
+    >>> standardised(samples, np.array([0, 1])).x["a"].tolist()
+    [-1.0, 1.0, 7.0]
+    """
+    from sklearn.preprocessing import StandardScaler
+
+    scaled = StandardScaler().fit(samples.x.iloc[rows]).transform(samples.x)
+    return replace(samples, x=pd.DataFrame(scaled, columns=samples.x.columns, index=samples.x.index))
+
+
 def make_problem(dataset: Dataset, samples: Samples, parts: Parts, cell: Cell) -> Problem:
     """What the method is told."""
     return Problem(
@@ -184,6 +202,8 @@ def make_problem(dataset: Dataset, samples: Samples, parts: Parts, cell: Cell) -
         n_samples=cell.n_samples,
         side={name: column[parts.train] for name, column in samples.side.items()},
         side_valid={name: column[parts.valid] for name, column in samples.side.items()},
+        groups=None if samples.groups is None else samples.groups[parts.train],
+        groups_valid=None if samples.groups is None else samples.groups[parts.valid],
     )
 
 
@@ -304,7 +324,7 @@ def score(dataset: Dataset, prediction: Prediction, x: pd.DataFrame, y: Array, c
     scores = {
         "mae": metrics.mae(y, prediction.median),
         "rmse": metrics.rmse(y, prediction.mean),
-        "crps": metrics.crps_samples(y, prediction.samples),
+        "crps": prediction.crps(y).mean(),
         "coverage_90": metrics.coverage(y, low, high),
         "width_90": metrics.interval_width(low, high),
         "interval_score_90": (metrics.pinball(y, low, tail) + metrics.pinball(y, high, 1 - tail)) / tail,
@@ -326,9 +346,15 @@ def score(dataset: Dataset, prediction: Prediction, x: pd.DataFrame, y: Array, c
     return {name: float(value) for name, value in scores.items()}
 
 
+def score_on_grid(prediction: Prediction, y: Array, y_train: Array) -> float:
+    """CRPS on the benchmark's grid, which lies over the targets of all rows to learn from, validation rows too."""
+    grid = metrics.training_grid(y_train)
+    return float(metrics.crps_grid(y, prediction.cdf(grid[None]), grid))
+
+
 def score_grades(prediction: Prediction, y: Array, n_grades: int) -> dict[str, float]:
     """Metrics of decided grades and of their probabilities."""
-    shares = grade_shares(prediction.samples, n_grades)
+    shares = grade_probabilities(prediction, n_grades)
     return {
         "mae": metrics.mae(y, decide_grades(shares, "median")),
         "accuracy": metrics.accuracy_off_by(y, decide_grades(shares, "mode"), 0),
@@ -340,15 +366,15 @@ def score_grades(prediction: Prediction, y: Array, n_grades: int) -> dict[str, f
 def calibration(prediction: Prediction, y: Array, seed: int) -> dict[str, list[float]]:
     """Share of rows inside the central interval of each level, and how evenly the truth falls into the distribution.
 
-    The place of the truth among its row's samples is drawn at random where samples equal it, so that point masses and
-    grades are treated fairly: for a calibrated method each of the twenty ``pit`` shares is near 0.05, so that
-    the inner eighteen hold nine tenths of the rows, also where an interval cannot because of its point masses.
+    The place of the truth in its row's distribution is drawn at random inside a probability of its own, so that point
+    masses and grades are treated fairly: for a calibrated method each of the twenty ``pit`` shares is near 0.05, so
+    that the inner eighteen hold nine tenths of the rows, also where an interval cannot because of its point masses.
     """
     levels = np.asarray(LEVELS)
     ends = prediction.quantile(np.concatenate([(1 - levels) / 2, (1 + levels) / 2]))
     low, high = ends[:, : len(levels)], ends[:, len(levels) :]
     inside = ((low <= y[:, None]) & (y[:, None] <= high)).mean(axis=0)
-    probability = metrics.pit_values(y, prediction.samples, np.random.default_rng([_PIT, seed]))
+    probability = prediction.pit(y, _PIT + seed)
     bins = np.minimum((probability * N_PIT_BINS).astype(np.int64), N_PIT_BINS - 1)
     shares = np.bincount(bins, minlength=N_PIT_BINS) / len(y)
     return {"levels": list(LEVELS), "coverage": inside.round(6).tolist(), "pit": shares.round(6).tolist()}

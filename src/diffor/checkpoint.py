@@ -19,8 +19,9 @@ from torch import Tensor
 
 from diffor.files import umask
 
-FORMAT = 1
+FORMAT = 2
 """Version of the folder layout; raised when an older DiffoR could not read what a newer one writes."""
+OLDER_FORMATS = (1,)
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
@@ -118,6 +119,11 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise CheckpointError(f"{folder / CONFIG} is damaged ({error}); save the model again") from error
     if not isinstance(config, dict) or "format" not in config or "weights_sha256" not in config:
         raise CheckpointError(f"{folder / CONFIG} is not a DiffoR model's; pass the folder that save() wrote")
+    if config["format"] in OLDER_FORMATS:
+        raise CheckpointError(
+            f"{folder} was written by an older version, diffor {config.get('version', 'unknown')}, whose models had "
+            "another core: fit the model again, or install the version that wrote it"
+        )
     if config["format"] != FORMAT:
         raise CheckpointError(
             f"{folder} has format {config['format']}, this DiffoR reads format {FORMAT}: "

@@ -72,8 +72,8 @@ def machine() -> str:
 def origin(program: str, words: Sequence[str], further: Iterable[str | None] = ()) -> dict[str, Any]:
     """Where figures come from: command, time, commit, machine, its load, and versions (of ``further`` packages too).
 
-    >>> origin("python benchmarks/speed.py", ["--quick"])["command"]
-    'python benchmarks/speed.py --quick'
+    >>> origin("python benchmarks/latency.py", ["--quick"])["command"]
+    'python benchmarks/latency.py --quick'
     """
     return {
         "command": command_line(words, program),

@@ -17,12 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.cdf_prediction import CdfPrediction
 from diffor.prediction import Prediction
 
 Floats = NDArray[np.float64]
 
 REACH_FLOOR = 1e-3
-"""Share of the target's range by which a row's reach beyond its samples grows, so that certain rows can open too."""
+"""Share of the target's range by which a row's reach beyond its values grows, so that certain rows can open too."""
+OUTER_DEPTH = 0.005
+"""Probability on either side, in closed form, below which distance counts instead: tails that thin are guesses."""
 GRADE_STEP = 1e-3
 """What each further grade adds to its score: it orders the grades that have no probability by their distance."""
 _ROUNDING = 1e-9  # answers open by this much more, so that a target at the very edge is not lost to rounding
@@ -104,31 +107,38 @@ def check_coverage(coverage: float) -> None:
         raise ValueError(f"coverage must lie strictly between 0 and 1, however: coverage={coverage}; ask for 0.9, say")
 
 
-# --- values in [0, 1]: intervals between samples of equal depth, and beyond the samples ---
+# --- values in bounds: intervals whose ends are equally deep, and beyond what has any probability ---
 
 
-def interval_scores(prediction: Prediction, y: ArrayLike) -> Floats:
-    """How far each row's interval must be opened until it holds the target; both lie in [0, 1].
+def interval_scores(prediction: Prediction, y: ArrayLike, bounds: tuple[float, float] = (0.0, 1.0)) -> Floats:
+    """How far each row's interval must be opened until it holds the target; both lie in the bounds.
 
     Between the samples the score is minus the number of samples that may be left out on either side, so it is 0 if all
     of them must be inside. Beyond them it is the distance to the nearest sample, measured by the distance of that
-    sample from the median: it adapts to each row, and to each side of a skewed one. Pass infinity for a target outside
-    [0, 1]: its score is infinite, as no interval holds it. Scores compare between equally many samples only.
+    sample from the median: it adapts to each row, and to each side of a skewed one. Of a distribution in closed form
+    probabilities take the place of numbers of samples, and the quantiles at 0.005 and 0.995 that of the outermost.
+    Pass infinity for a target outside the bounds: its score is infinite, as no interval holds it. Scores compare
+    between equally many samples only.
 
     **Shape:** y ``(n,)`` -> ``(n,)``.
 
     >>> interval_scores(Prediction([[0.1, 0.2, 0.3, 0.4, 0.5]] * 3), [0.3, 0.45, 0.6]).round(2) + 0.0
     array([-2. , -0.5,  0.5])
+    >>> interval_scores(CdfPrediction([0, 0.2, 0.6, 1], [[0, 0, 1, 1]] * 3), [0.4, 0.3, 0.1]).round(2)
+    array([-0.49, -0.24,  0.51])
     """
     target = np.asarray(y, dtype=np.float64)
+    if isinstance(prediction, CdfPrediction):
+        return _scores_in_closed_form(prediction, target, bounds)
     ordered, median = _as_floats(prediction)
     # Seen from above, the interval is what it is from below once everything changes its sign.
-    depth = np.minimum(_depth_of(target, ordered, median), _depth_of(-target, -ordered[:, ::-1], -median))
+    floor = REACH_FLOOR * (bounds[1] - bounds[0])
+    depth = np.minimum(_depth_of(target, ordered, median, floor), _depth_of(-target, -ordered[:, ::-1], -median, floor))
     return np.asarray(-np.minimum(depth, (ordered.shape[1] - 1) / 2))
 
 
-def open_intervals(prediction: Prediction, threshold: float) -> Floats:
-    """The interval of each row that holds the targets with a score up to ``threshold``, inside [0, 1].
+def open_intervals(prediction: Prediction, threshold: float, bounds: tuple[float, float] = (0.0, 1.0)) -> Floats:
+    """The interval of each row that holds the targets with a score up to ``threshold``, inside the bounds.
 
     **Shape:** -> ``(n, 2)``.
 
@@ -137,13 +147,34 @@ def open_intervals(prediction: Prediction, threshold: float) -> Floats:
     >>> open_intervals(Prediction([[0.1, 0.2, 0.3, 0.4, 0.5]]), threshold=0.25).round(2)
     array([[0.05, 0.55]])
     """
-    ordered, median = _as_floats(prediction)
     if math.isinf(threshold):
-        return np.tile([0.0, 1.0], (len(ordered), 1))
-    depth = depth_for(threshold, ordered.shape[1])
-    lower = _value_at(depth, ordered, median)
-    upper = np.maximum(-_value_at(depth, -ordered[:, ::-1], -median), lower)
-    return np.asarray(np.clip(np.stack([lower, upper], axis=1), 0.0, 1.0))
+        return np.tile(np.array(bounds, dtype=np.float64), (len(prediction), 1))
+    floor = REACH_FLOOR * (bounds[1] - bounds[0])
+    if isinstance(prediction, CdfPrediction):
+        lower, upper = _opened_in_closed_form(prediction, threshold, floor)
+    else:
+        ordered, median = _as_floats(prediction)
+        depth = depth_for(threshold, ordered.shape[1])
+        lower = _value_at(depth, ordered, median, floor)
+        upper = -_value_at(depth, -ordered[:, ::-1], -median, floor)
+    return np.asarray(np.clip(np.stack([lower, np.maximum(lower, upper)], axis=1), *bounds))
+
+
+def _scores_in_closed_form(prediction: CdfPrediction, y: Floats, bounds: tuple[float, float]) -> Floats:
+    """Minus the depth of the target, an atom's whole probability counted on both sides, or how far it is beyond."""
+    (lower, upper), median = prediction.ends_at(OUTER_DEPTH).T, prediction.median
+    floor = REACH_FLOOR * (bounds[1] - bounds[0])
+    depth = np.minimum(np.minimum(prediction.cdf(y), 1 - prediction.cdf_below(y)), 0.5)
+    below, above = (lower - y) / (median - lower + floor), (y - upper) / (upper - median + floor)
+    return np.asarray(np.where(depth < OUTER_DEPTH, np.maximum(np.maximum(below, above), 0.0), OUTER_DEPTH - depth))
+
+
+def _opened_in_closed_form(prediction: CdfPrediction, threshold: float, floor: float) -> tuple[Floats, Floats]:
+    """Ends of the depth of a threshold, or beyond the outermost that is measured so. **Shape:** ``(n,)`` each."""
+    depth = max(min(OUTER_DEPTH - threshold, 0.5) - _ROUNDING, OUTER_DEPTH)
+    lower, upper = prediction.ends_at(depth).T
+    opened, median = max(threshold, 0.0) + _ROUNDING, prediction.median
+    return lower - opened * (median - lower + floor), upper + opened * (upper - median + floor)
 
 
 def depth_for(threshold: float, n_samples: int) -> float:
@@ -156,21 +187,21 @@ def _as_floats(prediction: Prediction) -> tuple[Floats, Floats]:
     return prediction.ordered.astype(np.float64), prediction.median.astype(np.float64)
 
 
-def _depth_of(y: Floats, ordered: Floats, median: Floats) -> Floats:
+def _depth_of(y: Floats, ordered: Floats, median: Floats, floor: float) -> Floats:
     """How many samples lie below y, the gap to the next one counted in part; negative below all samples."""
     last = np.maximum((ordered <= y[:, None]).sum(axis=1) - 1, 0)  # of several equal samples the innermost
     here, following = _sample_and_next(ordered, last)
     gap = following - here
     inside = last + np.where(gap > 0, (y - here) / np.where(gap > 0, gap, 1.0), 0.0)
     inside = np.minimum(inside, np.nextafter(last + 1.0, 0.0))  # only a target at the next sample is as deep as that
-    beyond = (y - ordered[:, 0]) / (median - ordered[:, 0] + REACH_FLOOR)
+    beyond = (y - ordered[:, 0]) / (median - ordered[:, 0] + floor)
     return np.asarray(np.where(y < ordered[:, 0], beyond, inside))
 
 
-def _value_at(depth: float, ordered: Floats, median: Floats) -> Floats:
+def _value_at(depth: float, ordered: Floats, median: Floats, floor: float) -> Floats:
     """The smallest value with this depth: the inverse of :func:`_depth_of`."""
     if depth < 0:
-        return np.asarray(ordered[:, 0] + depth * (median - ordered[:, 0] + REACH_FLOOR))
+        return np.asarray(ordered[:, 0] + depth * (median - ordered[:, 0] + floor))
     place = math.floor(depth)
     here, following = _sample_and_next(ordered, np.full(len(ordered), place))
     return np.asarray(np.clip(here + (depth - place) * (following - here), here, following))

@@ -174,7 +174,7 @@ SCORES = (
     Score("MAE", lambda y, contender: metrics.mae(y, contender.median)),
     Score("RMSE", lambda y, contender: metrics.rmse(y, contender.mean)),
     Score("SRCC", _rank_correlation, ideal=1.0, digits=3),
-    Score("CRPS", lambda y, contender: metrics.crps_samples(y, contender.prediction.samples)),
+    Score("CRPS", lambda y, contender: float(contender.prediction.crps(y).mean())),
     Score(f"{COVERAGE:.0%} coverage", _coverage, ideal=COVERAGE, digits=3),
 )
 
@@ -307,10 +307,7 @@ def typical_increments(model: DiffoRRegressor, split: Split, answer: Contender) 
     """The increments of a typical test row."""
     row = typical_row(np.abs(answer.median - split.y_test))
     increments = model.predict_increments(split.X_test.iloc[[row]])[0]
-    words = (
-        f"Test row {row}, whose error is the median error of all; the median of its samples is "
-        f"{answer.median[row]:.0f}."
-    )
+    words = f"Test row {row}, whose error is the median error of all; its median is {answer.median[row]:.0f}."
     return increments_figure(increments, model.scale_.low, model.scale_.high, float(split.y_test[row]), words)
 
 

@@ -15,51 +15,41 @@ from diffor.tracking import Tracker
 from diffor.value_estimator import ValueEstimator
 
 
-class TeacherOfValues(Teacher, ValueEstimator):
-    """An estimator of values that a student of quantiles can learn from."""
-
-    def _new_student(self, n_quantiles: int, **shared: Any) -> OrdinalRegressor:
-        settings = {"n_quantiles": n_quantiles}
-        return OrdinalRegressor(
-            "quantile-regression",
-            method_settings=settings,
-            bounds=self.bounds,
-            transform=self.scale_.transform,
-            **shared,
-        )
-
-
-class TeacherOfGrades(Teacher, GradeEstimator):
-    """An estimator of grades that a student of their probabilities can learn from."""
-
-    def _new_student(self, n_quantiles: int, **shared: Any) -> OrdinalClassifier:
-        settings = {"n_grades": len(self.classes_)}
-        return OrdinalClassifier(
-            "cross-entropy", method_settings=settings, grades=self.grades, decision=self.decision, **shared
-        )
-
-
-class DiffoRRegressor(TeacherOfValues):
+class DiffoRRegressor(Teacher, ValueEstimator):
     """Predict a value in a range, with its whole distribution.
 
-    Parameters left at None come from the preset (``fast``, ``balanced``, ``accurate`` or ``paper``); after ``fit``,
-    ``settings_`` holds what was used. ``bounds`` are the legal range of the target (found in the data if None) and
-    ``transform`` spreads it over [0, 1]: ``uniform``, ``quantile``, ``log``, or ``auto`` (``log`` for heavy right
-    tails). ``guide`` lets boosted trees advise the networks. ``partner`` names a method whose members answer beside
-    DiffoR's own, one for each: ``auto`` in the preset ``accurate``, elsewhere ``none``. ``n_jobs`` is the number of CPU
-    threads: one if None, all if -1, which pays for large tables on an idle machine. ``compile`` predicts with networks
-    that torch compiles in the first prediction, or, where it cannot, warns and does without. ``diagnose`` notes at
-    every evaluation how far the gradients of different times agree, in ``history_.diagnostics``. ``log_to`` writes
-    losses and scores where they can be watched: ``tensorboard:FOLDER``, ``mlflow:ADDRESS`` or a
-    :class:`~diffor.tracking.Tracker`.
+    Parameters left at None come from the preset; after ``fit``, ``settings_`` holds what was used.
 
-    With an ``encoder`` of images (``small``, ``resnet18``, ``resnet34``, ``resnet50``, ``efficientnet-lite0``,
-    ``timm:NAME``, or a network with ``out_features``) X is a list of paths, a folder, a data frame with a column
-    ``path``, whose other columns are features too, an array ``(n, height, width, 3)`` or a list of Pillow's images.
-    ``encoder_weights`` is the file of its first weights, ``freeze_backbone`` keeps these, so that features are computed
-    once, and ``backbone_learning_rate`` is its own rate where it learns; ``accumulate`` computes a batch in so many
-    pieces. ``image_settings`` say how images are read (:class:`~diffor.encoders.ImageInputs`), ``encoder_settings``
-    what surrounds the network (:class:`~diffor.encoders.image_encoders.ImageEncoder`).
+    Parameters
+    ----------
+    preset : ``fast``, ``balanced`` (default), ``accurate``, or ``paper``, the paper's chain to the letter.
+    bounds : the legal range of the target (low, high); that of the training targets if None.
+    prior : what advises the networks about every row: names (``trees``, ``process``, ``process-ranks``, ...), a
+        regressor of yours, a list of these, or None for no advice; ``auto`` is the preset's.
+    n_folds : parts of the rows, each held out by one network of a kind; by the number of rows if None.
+    n_increments : intervals of the target's range; by the priors' error if None.
+    keep_out_of_fold : whether ``out_of_fold_`` keeps the distribution of every training row by networks that never saw
+        it.
+    method_settings : arguments of the method's class: with ``preset="paper"`` those of
+        :class:`~diffor.diffusion.IncrementDiffusion`, so every ablation.
+    encoder : for images, a network by name (``small``, ``resnet18``, ``resnet34``, ``resnet50``,
+        ``efficientnet-lite0``, ``timm:NAME``) or one of yours with ``out_features``; X is then a list of paths, a
+        folder, a frame with a column ``path`` beside others, an array ``(n, height, width, 3)`` or a list of Pillow's
+        images. ``plain``, ``piecewise`` and ``periodic`` are networks of tables, without priors and folds.
+    max_steps, batch_size, learning_rate, weight_decay, patience, evaluate_every : how networks are trained, and how
+        many evaluations without a better score end it.
+    time_limit : seconds that a fit may take.
+    checkpoint_dir : folder from which a fit goes on after a crash, to bit-for-bit the same weights.
+    device, n_jobs : where to compute; CPU threads, one if None, all if -1.
+    random_state : fixes everything.
+    verbose : 0 for silence.
+    log_to : where losses and scores can be watched, ``tensorboard:FOLDER``, ``mlflow:ADDRESS`` or a
+        :class:`~diffor.tracking.Tracker`.
+    n_samples : samples of a row that chains draw; answers in closed form need none.
+    validation_fraction : share of the rows that networks of images, and of streams, stop on.
+    encoder_weights, encoder_settings, image_settings, freeze_backbone, backbone_learning_rate, accumulate : of images,
+        the file of first weights, what surrounds the network, how images are read, whether the network stays as it is,
+        its own rate, and the pieces that a batch is computed in.
 
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 200)[:, None]
@@ -69,54 +59,31 @@ class DiffoRRegressor(TeacherOfValues):
     ((5,), (5, 2))
     """
 
-    transform = UnlistedArgument()
-
     def __init__(
         self,
         preset: str = "balanced",
         *,
-        encoder: str | nn.Module = "auto",
-        guide: bool | None = None,
-        n_increments: int | None = None,
-        process: str | None = None,
-        denoiser: str | None = None,
-        parameterization: str | None = None,
-        spacing: str | None = None,
         bounds: tuple[float, float] | None = None,
-        transform: str | None = None,
-        n_samples: int | None = None,
+        prior: Any = "auto",
+        n_folds: int | None = None,
+        n_increments: int | None = None,
+        keep_out_of_fold: bool = False,
+        method_settings: dict[str, Any] | None = None,
+        encoder: str | nn.Module = "auto",
         max_steps: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        patience: int | None = None,
+        evaluate_every: int | None = None,
         time_limit: float | None = None,
         checkpoint_dir: str | Path | None = None,
         device: str = "auto",
         n_jobs: int | None = None,
-        compile: bool = False,
         random_state: Any = None,
         verbose: int = 1,
         log_to: str | Tracker | None = None,
-        schedule: str | None = None,
-        n_times: int | None = None,
-        width: int | None = None,
-        n_layers: int | None = None,
-        n_attention_heads: int | None = None,
-        dropout: float | None = None,
-        aligned_share: float | None = None,
-        increment_weight: float | None = None,
-        increment_loss: str | None = None,
-        objective: str | None = None,
-        n_draws: int | None = None,
-        decoding: str | None = None,
-        chains_per_sample: int | None = None,
-        n_steps: int | None = None,
-        eta: float | None = None,
-        weight_decay: float | None = None,
-        patience: int | None = None,
-        evaluate_every: int | None = None,
-        n_members: int | str | None = None,
-        partner: str | None = None,
-        calibrate: bool | None = None,
+        n_samples: int | None = None,
         validation_fraction: float = 0.1,
         encoder_weights: str | Path | None = None,
         encoder_settings: dict[str, Any] | None = None,
@@ -129,12 +96,13 @@ class DiffoRRegressor(TeacherOfValues):
         self._remember(locals())
 
 
-class DiffoRClassifier(TeacherOfGrades):
+class DiffoRClassifier(Teacher, GradeEstimator):
     """Predict an ordered grade, with the probability of each.
 
     ``grades`` lists the grades from lowest to highest; without it the order is that of an ordered pandas category, or
     of sorting. ``decision`` is what ``predict`` answers with: the ``median`` grade (fewest steps off), the ``mode``
-    (most often exactly right) or ``qwk`` (means moved apart as far as grades are, for quadratic weighted kappa).
+    (most often exactly right) or ``qwk`` (means moved apart as far as grades are, for quadratic weighted kappa). All
+    other parameters mean what they mean in :class:`DiffoRRegressor`.
 
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 200)[:, None]
@@ -148,48 +116,28 @@ class DiffoRClassifier(TeacherOfGrades):
         self,
         preset: str = "balanced",
         *,
-        encoder: str | nn.Module = "auto",
-        guide: bool | None = None,
-        n_increments: int | None = None,
-        process: str | None = None,
-        denoiser: str | None = None,
-        parameterization: str | None = None,
-        spacing: str | None = None,
         grades: Any = None,
         decision: str = "median",
-        n_samples: int | None = None,
+        prior: Any = "auto",
+        n_folds: int | None = None,
+        n_increments: int | None = None,
+        keep_out_of_fold: bool = False,
+        method_settings: dict[str, Any] | None = None,
+        encoder: str | nn.Module = "auto",
         max_steps: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        patience: int | None = None,
+        evaluate_every: int | None = None,
         time_limit: float | None = None,
         checkpoint_dir: str | Path | None = None,
         device: str = "auto",
         n_jobs: int | None = None,
-        compile: bool = False,
         random_state: Any = None,
         verbose: int = 1,
         log_to: str | Tracker | None = None,
-        schedule: str | None = None,
-        n_times: int | None = None,
-        width: int | None = None,
-        n_layers: int | None = None,
-        n_attention_heads: int | None = None,
-        dropout: float | None = None,
-        aligned_share: float | None = None,
-        increment_weight: float | None = None,
-        increment_loss: str | None = None,
-        objective: str | None = None,
-        n_draws: int | None = None,
-        decoding: str | None = None,
-        chains_per_sample: int | None = None,
-        n_steps: int | None = None,
-        eta: float | None = None,
-        weight_decay: float | None = None,
-        patience: int | None = None,
-        evaluate_every: int | None = None,
-        n_members: int | str | None = None,
-        partner: str | None = None,
-        calibrate: bool | None = None,
+        n_samples: int | None = None,
         validation_fraction: float = 0.1,
         encoder_weights: str | Path | None = None,
         encoder_settings: dict[str, Any] | None = None,
@@ -202,10 +150,11 @@ class DiffoRClassifier(TeacherOfGrades):
         self._remember(locals())
 
 
-class OrdinalRegressor(TeacherOfValues):
+class OrdinalRegressor(ValueEstimator):
     """Predict a value with any method of the table: what ``diffor methods`` lists, on the same encoders.
 
-    ``method_settings`` are arguments of the method's class, the others mean what they mean in
+    ``method_settings`` are arguments of the method's class; ``transform`` spreads the target over [0, 1], ``uniform``,
+    ``quantile`` or ``log``; ``n_members`` networks answer together; the others mean what they mean in
     :class:`DiffoRRegressor`. ``predict`` answers as the method's authors do (``statistic="native"``) unless told
     otherwise. Side columns are keywords: ``fit(X, y, duration=d)``, ``predict(X, duration=d)``.
 
@@ -228,23 +177,21 @@ class OrdinalRegressor(TeacherOfValues):
         bounds: tuple[float, float] | None = None,
         transform: str = "uniform",
         encoder: str | nn.Module = "auto",
-        guide: bool | None = None,
-        n_samples: int | None = None,
+        n_members: int | None = None,
         max_steps: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
         weight_decay: float | None = None,
         patience: int | None = None,
         evaluate_every: int | None = None,
-        n_members: int | str | None = None,
         time_limit: float | None = None,
         checkpoint_dir: str | Path | None = None,
         device: str = "auto",
         n_jobs: int | None = None,
-        compile: bool = False,
         random_state: Any = None,
         verbose: int = 1,
         log_to: str | Tracker | None = None,
+        n_samples: int | None = None,
         validation_fraction: float = 0.1,
         encoder_weights: str | Path | None = None,
         encoder_settings: dict[str, Any] | None = None,
@@ -256,11 +203,11 @@ class OrdinalRegressor(TeacherOfValues):
         self._remember(locals())
 
 
-class OrdinalClassifier(TeacherOfGrades):
+class OrdinalClassifier(GradeEstimator):
     """Predict an ordered grade with any method of the table: what ``diffor methods`` lists, on the same encoders.
 
     ``method_settings`` are arguments of the method's class, the others mean what they mean in
-    :class:`DiffoRClassifier`; the decision ``native`` is that of the method's authors.
+    :class:`DiffoRClassifier` and :class:`OrdinalRegressor`; the decision ``native`` is that of the method's authors.
 
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 200)[:, None]
@@ -279,23 +226,21 @@ class OrdinalClassifier(TeacherOfGrades):
         grades: Any = None,
         decision: str = "native",
         encoder: str | nn.Module = "auto",
-        guide: bool | None = None,
-        n_samples: int | None = None,
+        n_members: int | None = None,
         max_steps: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
         weight_decay: float | None = None,
         patience: int | None = None,
         evaluate_every: int | None = None,
-        n_members: int | str | None = None,
         time_limit: float | None = None,
         checkpoint_dir: str | Path | None = None,
         device: str = "auto",
         n_jobs: int | None = None,
-        compile: bool = False,
         random_state: Any = None,
         verbose: int = 1,
         log_to: str | Tracker | None = None,
+        n_samples: int | None = None,
         validation_fraction: float = 0.1,
         encoder_weights: str | Path | None = None,
         encoder_settings: dict[str, Any] | None = None,

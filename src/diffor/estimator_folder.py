@@ -11,11 +11,15 @@ from torch import Tensor, nn
 
 import diffor
 from diffor.conformal import Calibration
-from diffor.encoders import Guide, TabularInputs
+from diffor.cross_fitted import CrossFitted
+from diffor.diffusion.borders import Borders
+from diffor.encoders import TabularInputs
+from diffor.encoders.fold_networks import FoldNetworks, NetworkSettings
 from diffor.encoders.image_inputs import ImageInputs
 from diffor.ensemble import make_ensemble
 from diffor.passed_inputs import BACKBONE, ImageReader
 from diffor.presets import Settings, image_choice
+from diffor.priors import FittedPriors
 from diffor.saved_params import as_json_params, from_json_params
 from diffor.train import History
 
@@ -32,6 +36,7 @@ def state_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "named_columns": hasattr(estimator, "feature_names_in_"),
         "scale": estimator.scale_.to_json(),
         "encoders": estimator.encoders_,
+        "core": core_state(estimator.model_) if isinstance(estimator.model_, CrossFitted) else None,
         "seed": estimator.seed_,
         "history": asdict(estimator.history_),
         "data": estimator.data_summary_,
@@ -39,7 +44,7 @@ def state_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "images": None if estimator.images_ is None else estimator.images_.inputs.to_json(),
         **estimator._extra_state(),
     }
-    beside = {} if estimator.guide_ is None else estimator.guide_.to_tensors()
+    beside = {} if estimator.priors_ is None else estimator.priors_.to_tensors()
     if estimator.images_ is not None:
         beside |= estimator.images_.tensors()
     return config, estimator.model_.state_dict() | beside
@@ -73,17 +78,41 @@ def _restore_columns(estimator: Any, config: dict[str, Any]) -> None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
+def core_state(model: CrossFitted) -> dict[str, Any]:
+    """The shape of cross-fitted networks, as JSON values."""
+    kinds = [
+        {"settings": kind.settings._asdict(), "n_folds": kind.n_folds, "n_priors": kind.factors.shape[1]}
+        for kind in model.networks
+    ]
+    return {"borders": model.borders.to_json(), "kinds": kinds}
+
+
+def make_core(state: dict[str, Any], inputs: TabularInputs) -> CrossFitted:
+    """Cross-fitted networks of this shape, whose weights are still to be filled in."""
+    borders = Borders.from_json(state["borders"])
+    positions = torch.zeros(len(borders))
+    kinds = [
+        FoldNetworks(int(kind["n_folds"]), inputs.number_edges, inputs.category_sizes, positions,
+                     [1.0] * int(kind["n_priors"]), NetworkSettings(**kind["settings"]))
+        for kind in state["kinds"]
+    ]  # fmt: skip
+    return CrossFitted(borders, kinds)
+
+
 def _restore_networks(estimator: Any, config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """The guide, what reads images, and the members, each with its own tensors."""
-    of_guide = {name: tensor for name, tensor in tensors.items() if name.startswith("guide.")}
-    estimator.guide_ = Guide.from_tensors(of_guide) if of_guide else None
+    """The priors, what reads images, and the networks, each with its own tensors."""
+    of_priors = {name: tensor for name, tensor in tensors.items() if name.startswith("prior.")}
+    estimator.priors_ = FittedPriors.from_tensors(of_priors) if of_priors else None
     of_images = {name: tensor for name, tensor in tensors.items() if name.startswith(BACKBONE)}
     if config.get("images") is not None:
         _restore_images(estimator, ImageInputs.from_json(config["images"]), of_images)
     estimator.encoders_ = list(config["encoders"])
-    maker = estimator._network_maker(fill=False)
-    estimator.model_ = make_ensemble(estimator.encoders_, estimator.inputs_, estimator.settings_, 0, 0, maker)
-    beside = of_guide.keys() | of_images.keys()
+    if config["core"] is not None:
+        estimator.model_ = make_core(config["core"], estimator.inputs_)
+    else:
+        maker = estimator._network_maker(fill=False)
+        estimator.model_ = make_ensemble(estimator.encoders_, estimator.inputs_, estimator.settings_, 0, 0, maker)
+    beside = of_priors.keys() | of_images.keys()
     estimator.model_.load_state_dict({name: tensor for name, tensor in tensors.items() if name not in beside})
     estimator.model_.to(estimator._device()).eval()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,12 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 from torch import nn
 from tqdm import tqdm
 
-from diffor.encoders import Guide, TabularInputs
-from diffor.encoders.guide import MIN_ROWS as MIN_GUIDE_ROWS
+from diffor.encoders import TabularInputs
 from diffor.encoders.image_choice import reads_images
 from diffor.method import Inputs
 from diffor.passed_inputs import IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows
 from diffor.presets import Settings, image_choice
+from diffor.priors import FittedPriors, PriorRows
 from diffor.row_noise import row_keys
 from diffor.side_columns import read_sides, side_tensors
 from diffor.table import as_table, check_weights, match_columns
@@ -37,7 +36,7 @@ class RowReading(BaseEstimator):
     scale_: TargetScale | GradeScale
     settings_: Settings
     inputs_: TabularInputs
-    guide_: Guide | None = None
+    priors_: FittedPriors | None = None
     images_: ImageReader | None = None
     seed_: int
     encoder: str | nn.Module
@@ -96,21 +95,14 @@ class RowReading(BaseEstimator):
         weight = None if given.weights is None else torch.from_numpy(given.weights.astype(np.float32))
         return Rows(inputs, unit, weight, keys, side_tensors(given.side, self.scale_), given.rows.images)
 
-    def _guided(self, data: Rows) -> Rows:
-        """The training rows with what a guide that has not seen them says about each, if one is wanted."""
-        if not self.settings_.guide or not data.inputs or len(data) < MIN_GUIDE_ROWS:
-            return data
-        with limit_threads(self.n_jobs):
-            self.guide_, seen = Guide.fit(data.inputs, data.y, data.weights, self.seed_)
-        return replace(data, inputs=(*data.inputs, seen))
-
     def _inputs(self, rows: PassedRows, first_row: int = 0) -> tuple[Inputs, torch.Tensor]:
-        """Tensors of rows that were not trained on, with the guide's answer if there is one, and the rows' keys."""
+        """Tensors of rows that were not trained on, with what priors say if there are any, and the rows' keys."""
         inputs: Inputs = () if rows.table is None else self.inputs_.transform(rows.table, first_row)
         keys = row_keys(inputs if rows.digests is None else (rows.digests,), self.seed_)
-        if self.guide_ is not None:
+        if self.priors_ is not None:
             with limit_threads(self.n_jobs):
-                inputs = (*inputs, self.guide_.transform(inputs))
+                said = self.priors_.predict(PriorRows(inputs, rows.table))
+            inputs = (*inputs, torch.from_numpy(said))
         return inputs if rows.pixels is None else (rows.pixels, *inputs), keys
 
     def _device(self) -> torch.device:

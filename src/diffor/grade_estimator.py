@@ -10,10 +10,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from diffor.conformal import Calibration, open_sets, probable_sets, set_scores
-from diffor.grades import ALL_DECISIONS, check_decision, decide_grades, find_grades, grade_codes, grade_shares
+from diffor.grades import ALL_DECISIONS, check_decision, decide_grades, find_grades, grade_codes, grade_probabilities
 from diffor.ordinal_estimator import Array, OrdinalEstimator
 from diffor.prediction import Prediction
-from diffor.presets import adapt_to_grades
 from diffor.target import GradeScale
 
 Self = TypeVar("Self", bound="GradeEstimator")
@@ -28,23 +27,32 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
     decision: str
 
     def fit(
-        self: Self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, **side: Any
+        self: Self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        groups: Any = None,
+        **side: Any,
     ) -> Self:
-        """Train on a table and its grades; validation rows for early stopping are split off unless given.
+        """Train on a table and its grades; rows to stop on are held out in turn, or split off, unless given.
 
-        **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight ``(n,)``, side columns ``(n,)`` (``_val`` for X_val).
+        Rows of one of the ``groups`` are held out together.
+
+        **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight and groups ``(n,)``, side columns ``(n,)`` (``_val`` for
+        X_val).
         """
         self._resolve(X_val, y_val)
         self._settle_grades(y)
         codes = grade_codes(y, self.classes_, "y")
         codes_val = None if y_val is None else grade_codes(y_val, self.classes_, "y_val")
-        return self._fit(X, codes, sample_weight, X_val, codes_val, side)
+        return self._fit(X, codes, sample_weight, X_val, codes_val, groups, side)
 
     def _settle_grades(self, y: Any) -> None:
         """Find the grades among targets and settle what depends on their number. **Shape:** ``(n,)``."""
         check_decision(self.decision, ALL_DECISIONS)
         self.classes_ = find_grades(y, self.grades)
-        self.settings_ = adapt_to_grades(self.settings_, len(self.classes_), self.get_params(deep=False))
         self._check_method("grades", len(self.classes_))
         self.scale_ = GradeScale(len(self.classes_))
 
@@ -72,7 +80,7 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         """Probability of each grade, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""
         check_is_fitted(self, "model_")
         predictions = self._predictions(X, n_samples, side, n_steps)
-        return np.concatenate([grade_shares(part.samples, len(self.classes_)) for part in predictions])
+        return np.concatenate([grade_probabilities(part, len(self.classes_)) for part in predictions])
 
     def decide(self, prediction: Prediction, probabilities: Array, decision: str | None = None) -> NDArray[np.int64]:
         """Places, in ``classes_``, of the grades that distributions are answered with.

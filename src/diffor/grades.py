@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
+
+if TYPE_CHECKING:
+    from diffor.prediction import Prediction
 
 Array = NDArray[Any]
 DECISIONS = ("median", "mode", "qwk")
@@ -57,6 +60,16 @@ def grade_shares(samples: Array, n_grades: int) -> NDArray[np.float64]:
     """
     counts = [(samples == grade).sum(axis=1) for grade in range(n_grades)]
     return np.asarray(np.stack(counts, axis=1) / samples.shape[1])
+
+
+def grade_probabilities(prediction: Prediction, n_grades: int) -> NDArray[np.float64]:
+    """Probability of each grade in predictions of either form. **Shape:** n rows -> ``(n, n_grades)``.
+
+    >>> from diffor.prediction import Prediction
+    >>> grade_probabilities(Prediction([[0.0, 2.0, 2.0, 2.0]]), n_grades=3)
+    array([[0.25, 0.  , 0.75]])
+    """
+    return np.asarray(prediction.grade_probabilities(n_grades), dtype=np.float64)
 
 
 def decide_grades(probabilities: Array, decision: str, spread: Spread = AS_THEY_ARE) -> NDArray[np.int64]:

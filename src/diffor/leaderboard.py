@@ -39,6 +39,7 @@ class Measure:
 
 MEASURES = (
     Measure("crps", "CRPS", "value"),
+    Measure("crps_grid", "CRPS on the grid", "value"),
     Measure("mae", "MAE", "value"),
     Measure("rmse", "RMSE", "value"),
     Measure("interval_score_90", "interval score 90 %", "value"),
@@ -188,7 +189,7 @@ class Comparison:
 
 def compare(cells: Cells, measure: Measure, methods: Sequence[str] | None = None) -> Comparison | None:
     """Methods by a measure, on the data sets of its task where all have results; None where nothing can be compared."""
-    cells = of_task(cells, measure.task)
+    cells = _where_measured(of_task(cells, measure.task), measure)
     chosen = ranked_methods(cells) if methods is None else [name for name in names_in(cells, 1) if name in methods]
     chosen = [name for name in chosen if any(measure.name in line.get("metrics", {}) for line in _of(cells, name))]
     seeds, left_out = dict[str, tuple[int, ...]](), dict[str, tuple[str, ...]]()
@@ -209,6 +210,12 @@ def compare(cells: Cells, measure: Measure, methods: Sequence[str] | None = None
     order = np.argsort(ranks.mean(axis=0), kind="stable")
     named = tuple(chosen[place] for place in order)
     return Comparison(measure, named, tuple(seeds), seeds, means[:, order], spreads[:, order], left_out)
+
+
+def _where_measured(cells: Cells, measure: Measure) -> Cells:
+    """The cells of data sets with results by the measure: some measures belong to some data sets only."""
+    known = {place[0] for place, line in cells.items() if measure.name in line.get("metrics", {})}
+    return {place: line for place, line in cells.items() if place[0] in known}
 
 
 def _of(cells: Cells, method: str) -> list[Line]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from diffor.cdf_prediction import CdfPrediction
 from diffor.prediction import Prediction
 
 Inputs = tuple[Tensor, ...]
@@ -41,6 +42,8 @@ class Method(nn.Module, ABC):
     accepts: ClassVar[tuple[str, ...]] = ()
     """Names of side columns that are used where they are given."""
 
+    has_chain: ClassVar[bool] = False
+    """Whether it predicts by a reverse chain, whose number of steps can be chosen (``with_steps``)."""
     draws_are_costly: ClassVar[bool] = True
     """Whether each sample costs a run of a network; where not, many are asked for."""
 
@@ -114,25 +117,24 @@ class OrdinalModel(nn.Module):
 class OrdinalEnsemble(nn.Module):
     """One or several models that learn side by side and answer together: each draws its share of the samples.
 
-    Members that started from different weights disagree where data are scarce, so their joint samples are wider there
-    than those of any single one; a prediction costs no more than with one model. Training them together lets it stop
-    where the joint answer is best, which is later than where each alone is. What overconfidence is left after that,
-    ``dispersion`` corrects: the factor by which samples move away from the median.
+    Members that started from different weights disagree where data are scarce, so their joint answer is wider there
+    than that of any single one. Training them together lets it stop where the joint answer is best, which is later than
+    where each alone is.
     """
-
-    dispersion: Tensor
 
     def __init__(self, members: Sequence[OrdinalModel]) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
-        self.register_buffer("dispersion", torch.ones(()))
-        self.cannot_compile = False
-        """Whether compiling its networks has been tried in vain."""
 
     def forward(self, inputs: Inputs, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Loss terms, summed over the members: each learns as if alone. **Shape:** as :class:`OrdinalModel`."""
         losses = [member(inputs, y, weights, **side) for member in self.members]
         return {name: torch.stack([terms[name] for terms in losses]).sum() for name in losses[0]}
+
+    @property
+    def n_members(self) -> int:
+        """How many members there are."""
+        return len(self.members)
 
     @property
     def models(self) -> list[OrdinalModel]:
@@ -155,24 +157,9 @@ class OrdinalEnsemble(nn.Module):
         parts = [member.predict(inputs, keys + place, share, **side) for member, place, share in self.shares(n_samples)]
         points = [part.point for part in parts if part.point is not None]
         point = np.mean(points, axis=0) if len(points) == len(parts) else None
-        prediction = Prediction(np.concatenate([part.samples for part in parts], axis=1), point)
-        factor = float(self.dispersion)
-        return prediction if factor == 1 else prediction.widen(factor, 0.0, 1.0)
-
-    def average(
-        self, ask: Callable[[OrdinalModel], Callable[..., Tensor] | None], inputs: Inputs, keys: Tensor, n_samples: int
-    ) -> Tensor:
-        """Mean over the members of what ``ask(member)`` answers to features, keys and a number of samples.
-
-        Members for which there is nothing to ask are left out.
-        """
-        asked = ((ask(member), member, place, share) for member, place, share in self.shares(n_samples))
-        answers = [
-            member.answer(question, inputs, keys + place, share)
-            for question, member, place, share in asked
-            if question is not None
-        ]
-        return torch.stack(answers).mean(dim=0)
+        if all(isinstance(part, CdfPrediction) for part in parts):
+            return CdfPrediction.pool([part for part in parts if isinstance(part, CdfPrediction)])
+        return Prediction(np.concatenate([part.samples for part in parts], axis=1), point)
 
 
 KERNEL_ROWS = 16

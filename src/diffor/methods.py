@@ -20,10 +20,12 @@ from diffor.baselines.ranks import RANK_METHODS
 from diffor.baselines.tokens import TOKEN_METHODS
 from diffor.baselines.trees import TREE_METHODS
 from diffor.diffusion import IncrementDiffusion
+from diffor.diffusion.one_call import OneCall
 from diffor.method import Method
 
 METHODS: dict[str, type[Method]] = {
-    "diffor": IncrementDiffusion,
+    "diffor": OneCall,
+    "diffor-paper": IncrementDiffusion,
     **POINT_METHODS,
     **BIN_METHODS,
     **LABEL_DISTRIBUTION_METHODS,

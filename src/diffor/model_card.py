@@ -45,7 +45,7 @@ def model_card(
     title = name or f"{type(model).__name__} for {_kind(model)[1]}"
     figures = dict(metrics or {})
     if model.history_.best_score is not None:
-        figures = {"validation CRPS": model.history_.best_score, **figures}
+        figures = {f"{_held_out(model)} CRPS": model.history_.best_score, **figures}
     parts = [
         _front_matter(model, title, figures, data, license),
         f"# {_plain(title)}",
@@ -132,7 +132,14 @@ def _figures(model: Any, figures: Mapping[str, float]) -> str:
     table = _table(("figure", "value"), [(key, f"{value:.4g}") for key, value in figures.items()])
     if model.history_.best_score is None:
         return table
-    return f"{table}\n\nThe validation rows also chose when to stop and how wide to answer, so their figure flatters."
+    rows = "out-of-fold answers" if _held_out(model) == "out-of-fold" else "validation rows"
+    return f"{table}\n\nThe {rows} also chose when to stop and how wide to answer, so their figure flatters."
+
+
+def _held_out(model: Any) -> str:
+    """What a model's own score was taken on: rows set apart, or training rows by networks that never saw them."""
+    summary = model.data_summary_ or {}
+    return "validation" if summary.get("validation_rows", 1) else "out-of-fold"
 
 
 def _data(model: Any, data: str | None) -> str:
@@ -196,7 +203,8 @@ def _training(model: Any) -> str:
 def _limits(model: Any) -> list[str]:
     limits = list(LIMITS)
     if model.conformal_ is None:
-        limits.append("Intervals are calibrated on validation rows, not guaranteed.")
+        rows = "out-of-fold answers" if _held_out(model) == "out-of-fold" else "validation rows"
+        limits.append(f"Intervals are calibrated on {rows}, not guaranteed.")
     else:
         limits.append("Guaranteed coverage holds for rows exchangeable with the calibration rows, and on average.")
     if not model.has_distribution:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from diffor import plots
 from diffor.diffusion.diagnosis import Diagnosis, diagnose
-from diffor.diffusion.increment_diffusion import IncrementDiffusion
 from diffor.method import OrdinalModel
+from diffor.methods import METHODS
 from diffor.ordinal_estimator import OrdinalEstimator
 from diffor.report import Figure, Heading, Paragraph, Section
 from diffor.target import GradeScale
@@ -21,10 +21,10 @@ from diffor.train import History, limit_threads
 
 
 def diagnose_model(model: OrdinalEstimator, X: Any, y: ArrayLike, n_samples: int | None = None) -> Diagnosis:
-    """Measure what the paper proves on the first member of a fitted DiffoR model that is its own.
+    """Measure what the paper proves on the first member of a fitted model with a chain.
 
-    Members that share the answer with it, and partners of another method, are left out: the theorems speak of one
-    chain. ``y`` holds values, or places of grades from 0 on. Use rows that were not trained on.
+    The theorems speak of one chain, so other members are left out. ``y`` holds values, or places of grades from 0 on.
+    Use rows that were not trained on.
 
     **Shape:** X of n rows, y ``(n,)``.
     """
@@ -57,13 +57,12 @@ def own_features(model: OrdinalEstimator, X: Any) -> tuple[OrdinalModel, Tensor,
 
 def first_own_member(model: OrdinalEstimator) -> tuple[int, OrdinalModel]:
     """The first member whose method is DiffoR's, and its place among all."""
-    for place, member in enumerate(model.model_.models):
-        if isinstance(member.method, IncrementDiffusion):
-            return place, member
-    raise ValueError(
-        f"only the method 'diffor' has a theory to measure, however: method={model.settings_.method!r}; "
-        "fit a DiffoR model"
-    )
+    if not METHODS[model.settings_.method].has_chain:
+        raise ValueError(
+            f"only a method with a chain has a theory to measure, however: method={model.settings_.method!r}; "
+            "fit DiffoRRegressor('paper') or DiffoRClassifier('paper')"
+        )
+    return 0, model.ensemble_.models[0]
 
 
 class _Drawing(NamedTuple):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
@@ -20,26 +21,29 @@ from torch import nn
 from diffor.baselines.distribution import PointMethod
 from diffor.batches import Batches
 from diffor.calibration import ValidationScore
+from diffor.cdf_prediction import CdfPrediction
 from diffor.checkpoint import CheckpointError, load_folder, save_folder
-from diffor.compiled import compile_networks
 from diffor.conformal import Calibration
-from diffor.diffusion import IncrementDiffusion
+from diffor.cross_fitted import CrossFitted
+from diffor.cross_fitting import Table, fit_table
+from diffor.diffusion.one_call import as_prediction
 from diffor.encoders import TabularInputs
 from diffor.ensemble import CHEAP_SAMPLES, MakeImages, fit_ensemble, with_steps
 from diffor.estimator_folder import estimator_of, state_of
 from diffor.estimator_rows import RowReading
+from diffor.grades import Spread, grade_probabilities
 from diffor.hub import HubMethods
-from diffor.method import OrdinalEnsemble, OrdinalModel
+from diffor.method import OrdinalEnsemble
 from diffor.methods import METHODS
 from diffor.passed_inputs import Given, match_rows
 from diffor.prediction import Prediction
-from diffor.presets import image_choice, resolve_settings, settle_partner
+from diffor.presets import choose_prior, image_choice, resolve_settings, train_on_encoder
 from diffor.saved_params import check_network, name_run
 from diffor.side_columns import check_validation_sides, separate_sides
 from diffor.table import as_table
-from diffor.target import TargetScale
+from diffor.target import GradeScale, TargetScale
 from diffor.tracking import Tracker, make_tracker, tracked
-from diffor.train import History, Rows, TrainConfig, in_chunks, limit_threads, predict_in_chunks
+from diffor.train import History, Rows, TrainConfig, limit_threads, predict_in_chunks
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="OrdinalEstimator")
@@ -65,7 +69,8 @@ class UnlistedArgument:
 class OrdinalEstimator(HubMethods, RowReading):
     """What regressor and classifier share: tables or images in, training, distributions out, saving."""
 
-    model_: OrdinalEnsemble
+    model_: OrdinalEnsemble | CrossFitted
+    out_of_fold_: Prediction | None = None
     encoders_: list[str]
     history_: History
     data_summary_: dict[str, Any] | None = None
@@ -73,7 +78,6 @@ class OrdinalEstimator(HubMethods, RowReading):
     preset: str
     time_limit: float | None
     checkpoint_dir: str | Path | None
-    compile: bool
     random_state: Any
     log_to: str | Tracker | None
 
@@ -113,29 +117,39 @@ class OrdinalEstimator(HubMethods, RowReading):
                 f"method {name!r} predicts {' and '.join(method.tasks)}, however: the targets are "
                 f"{'ordered grades' if task == 'grades' else 'values'}; use one of {', '.join(able)}"
             )
-        if n_grades is not None and name != "diffor" and "n_grades" in inspect.signature(method).parameters:
+        if (
+            n_grades is not None
+            and "n_grades" in inspect.signature(method).parameters
+            and not self.settings_.cross_fits
+        ):
             given = {**self.settings_.method_settings, "n_grades": n_grades}
             self.settings_ = replace(self.settings_, method_settings=given)
 
     def _fit(
-        self: Self, X: Any, y: Array, sample_weight: Any, X_val: Any, y_val: Array | None, side: dict[str, Any]
+        self: Self,
+        X: Any,
+        y: Array,
+        sample_weight: Any,
+        X_val: Any,
+        y_val: Array | None,
+        groups: Any,
+        side: dict[str, Any],
     ) -> Self:
         """Fit on targets in units of ``scale_``, which the caller has set."""
         started = time.monotonic()
-        self.conformal_ = None  # scores of another model promise nothing
+        self.conformal_ = self.out_of_fold_ = None  # scores of another model promise nothing
         self.images_ = self._make_reader()
-        parts: tuple[Given, Given | None]
         of_training, of_validation = separate_sides(side, X_val is not None)
-        given = self._read(X, y, sample_weight, of_training)
-        self._note_columns(given.rows)
+        training = self._read(X, y, sample_weight, of_training)
+        validation: Given | None = None
+        self._note_columns(training.rows)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         if X_val is not None and y_val is not None:
             check_validation_sides(METHODS[self.settings_.method], of_training, of_validation)
             others = self._read(X_val, y_val, None, of_validation)
-            parts = given, replace(others, rows=match_rows(others.rows, given.rows.column_names))
-        else:
-            parts = self._split(given)
-        training, validation = parts
+            validation = replace(others, rows=match_rows(others.rows, training.rows.column_names))
+        elif not self._cross_fits(training):
+            training, validation = self._split(training)
         self.data_summary_ = {
             "rows": len(training.y),
             "validation_rows": 0 if validation is None else len(validation.y),
@@ -143,15 +157,60 @@ class OrdinalEstimator(HubMethods, RowReading):
         }
         table = training.rows.table
         self.inputs_ = TabularInputs() if table is None else TabularInputs().fit(table)
-        self.guide_ = None
-        rows = self._rows(training)
-        self.settings_ = settle_partner(self.settings_, rows.inputs[0].shape[1] if table is not None else 0)
-        data = self._guided(rows)
-        if validation is None:
-            self._train(data, None, None, started)
+        self.priors_ = None
+        if self._cross_fits(training):
+            self._fit_core(training, validation, as_groups(groups, len(training.y)), started)
         else:
-            self._train(data, self._rows(validation), validation.y, started)
+            if self.settings_.cross_fits:  # there is no table: what suits an encoder is still to be settled
+                self.settings_ = train_on_encoder(self.settings_, self.get_params(deep=False))
+            data = self._rows(training)
+            if validation is None:
+                self._train(data, None, None, started)
+            else:
+                self._train(data, self._rows(validation), validation.y, started)
         return self
+
+    def _cross_fits(self, given: Given) -> bool:
+        """Whether these rows are a table that cross-fitted networks answer."""
+        return self.settings_.cross_fits and given.rows.table is not None and given.rows.images is None
+
+    def _fit_core(
+        self, training: Given, validation: Given | None, groups: NDArray[np.int64] | None, started: float
+    ) -> None:
+        """Fit priors and cross-fitted networks on a table."""
+        data = self._rows(training)
+        table = Table(
+            self.inputs_,
+            data,
+            training.rows.table,
+            None if validation is None else self._rows(validation),
+            None if validation is None else validation.rows.table,
+            groups,
+            self.scale_.n_grades if isinstance(self.scale_, GradeScale) else None,
+            max(self.scale_.high - self.scale_.low, np.finfo(float).tiny),
+        )
+        config = replace(self._config(started), evaluate_first=True)
+        settings, fingerprint = self.settings_, self._fingerprint(data)
+        with limit_threads(self.n_jobs), self._tracked(fingerprint) as (tracking, final):
+            core = fit_table(table, choose_prior(settings, len(data)), settings.kinds, settings.n_folds,
+                             settings.n_increments, config, fingerprint, tracking, self._device(),
+                             settings.max_folds)  # fmt: skip
+            self.priors_, self.model_, self.history_ = core.priors, core.model, core.history
+            self.encoders_ = list(settings.kinds[: len(core.model.kinds)])
+            known = ~core.out_of_fold.isnan().any(dim=1)
+            if known.any():
+                y = training.y if validation is None else np.concatenate([training.y, validation.y])
+                prediction = as_prediction(core.model.borders, core.out_of_fold[known]).map(self.scale_.from_unit)
+                self._note_held_out(prediction, y[known.numpy()])
+            final.update(self.history_.totals())
+
+    def _note_held_out(self, prediction: Prediction, y: Array) -> None:
+        """Score what networks say about rows that they have not seen; it tells the spread of grades and may be kept."""
+        self.history_.best_score = float(prediction.crps(y).mean())
+        if isinstance(self.scale_, GradeScale):
+            self.scale_.spread = Spread.of(grade_probabilities(prediction, self.scale_.n_grades))
+        if self.settings_.keep_out_of_fold:
+            self.out_of_fold_ = prediction
 
     def _describe_target(self, y: Array) -> dict[str, Any]:
         """How the training targets are spread, as JSON values."""
@@ -168,37 +227,54 @@ class OrdinalEstimator(HubMethods, RowReading):
         **changes: Any,
     ) -> None:
         """Fit the model; with ``batches``, data are a sample of these. ``changes`` are those of the configuration."""
-        device = self._device()
-        # What the guide took is gone from the time that was given.
+        device, config = self._device(), self._config(started)
+        run = changes.pop("run", "")
+        config = replace(config, **changes)
+        score = None
+        if valid is not None and y_valid is not None:
+            is_costly = METHODS[self.settings_.method].draws_are_costly
+            score = ValidationScore(valid.to(device), y_valid, self.scale_, 16 if is_costly else CHEAP_SAMPLES)
+        elif self.settings_.method_settings.get("decoding") == "fusion":
+            raise ValueError(
+                "decoding='fusion' fits its weights on validation rows, however: there are none; "
+                "pass X_val and y_val, or more rows"
+            )
+        fingerprint = self._fingerprint(data) + run
+        maker = self._network_maker()
+        is_first = batches is None or batches.world.is_first
+        with limit_threads(self.n_jobs), self._tracked(fingerprint, is_first) as (tracking, final):
+            self.model_, self.encoders_, self.history_ = fit_ensemble(
+                self.inputs_, self.settings_, data.to(device), score, config, fingerprint, maker, tracking, batches
+            )
+            final.update(self.history_.totals())
+
+    def _config(self, started: float) -> TrainConfig:
+        """How to train in the time that is left."""
         left = None if self.time_limit is None else max(self.time_limit - (time.monotonic() - started), 1e-3)
-        config = TrainConfig(
+        return TrainConfig(
             **self.settings_.for_training(),
             time_limit=left,
             checkpoint_dir=None if self.checkpoint_dir is None else str(self.checkpoint_dir),
             seed=self.seed_,
             verbose=self.verbose,
         )
-        run = changes.pop("run", "")
-        config = replace(config, **changes)
-        score = None
-        if valid is not None and y_valid is not None:
-            is_costly = METHODS[self.settings_.method].draws_are_costly and self.settings_.decoding != "cumulative"
-            score = ValidationScore(valid.to(device), y_valid, self.scale_, 16 if is_costly else CHEAP_SAMPLES)
-        elif self.settings_.decoding == "fusion":
-            raise ValueError(
-                "decoding='fusion' fits its weights on validation rows, however: there are none; "
-                "pass X_val and y_val, or more rows"
-            )
+
+    def _fingerprint(self, data: Rows) -> str:
+        """Names data and settings where a run has a checkpoint or is watched."""
         is_named = self.checkpoint_dir is not None or self.log_to is not None
-        fingerprint = name_run(self.settings_, data) + run if is_named else ""
+        return name_run(self.settings_, data) if is_named else ""
+
+    def _tracked(self, fingerprint: str, is_first: bool = True) -> Any:
+        """Where the figures of a run go; only the first of several processes writes them."""
         name, settings = f"{self.preset}-{fingerprint[:12]}", asdict(self.settings_) | {"seed": self.seed_}
-        maker = self._network_maker()
-        log_to = self.log_to if batches is None or batches.world.is_first else None
-        with limit_threads(self.n_jobs), tracked(log_to, name, settings) as (tracking, final):
-            self.model_, self.encoders_, self.history_ = fit_ensemble(
-                self.inputs_, self.settings_, data.to(device), score, config, fingerprint, maker, tracking, batches
-            )
-            final.update(self.history_.totals())
+        return tracked(self.log_to if is_first else None, name, settings)
+
+    @property
+    def ensemble_(self) -> OrdinalEnsemble:
+        """The members of a model that is an encoder and a method."""
+        if not isinstance(self.model_, OrdinalEnsemble):
+            raise TypeError("members of an encoder and a method are asked for, however: this model is cross-fitted")
+        return self.model_
 
     def _network_maker(self, fill: bool = True) -> MakeImages | None:
         """What makes a member's network of images; None where members read tables, as features of a frozen one are."""
@@ -216,7 +292,7 @@ class OrdinalEstimator(HubMethods, RowReading):
         n_steps: int | None = None,
     ) -> Iterator[Prediction]:
         """Predictions of the rows of X in the user's units, a block at a time."""
-        return (part.map(self.scale_.from_samples) for part in self._unit_predictions(X, n_samples, side, n_steps))
+        return (part.map(self.scale_.from_unit) for part in self._unit_predictions(X, n_samples, side, n_steps))
 
     def _unit_predictions(
         self,
@@ -233,18 +309,17 @@ class OrdinalEstimator(HubMethods, RowReading):
         model = self._with_steps(n_steps)
         for rows in self.row_blocks(X, side):
             with limit_threads(self.n_jobs):
-                if self.compile:
-                    compile_networks(self.model_, rows, count)
                 prediction = predict_in_chunks(model, rows, count)
             yield prediction
 
-    def _with_steps(self, n_steps: int | None) -> OrdinalEnsemble:
+    def _with_steps(self, n_steps: int | None) -> OrdinalEnsemble | CrossFitted:
         """The model as it is, or with chains of another length, all weights shared."""
         if n_steps is None:
             return self.model_
-        if self.settings_.method != "diffor":
+        if not METHODS[self.settings_.method].has_chain or isinstance(self.model_, CrossFitted):
             raise ValueError(
-                f"n_steps is for DiffoR's chain, however: method={self.settings_.method!r} has none; leave n_steps out"
+                f"n_steps is for methods with a chain, however: method={self.settings_.method!r} has none; "
+                "leave n_steps out"
             )
         if n_steps < 1:
             raise ValueError(f"n_steps must be at least 1, however: n_steps={n_steps}")
@@ -252,8 +327,9 @@ class OrdinalEstimator(HubMethods, RowReading):
 
     def _check_as_calibrated(self, n_samples: int | None, n_steps: int | None) -> None:
         """Refuse another effort than that which the guarantee of a calibrated model was made for."""
+        known = {"n_samples": self.settings_.n_samples, "n_steps": self.settings_.method_settings.get("n_steps")}
         for name, asked in (("n_samples", n_samples), ("n_steps", n_steps)):
-            if asked not in (None, getattr(self.settings_, name)):
+            if asked not in (None, known[name]):
                 raise ValueError(
                     f"a calibrated model's guarantee needs the {name} that it was calibrated with, however: "
                     f"{name}={asked}; leave {name} out, or fit and conformalize a model with it"
@@ -272,7 +348,15 @@ class OrdinalEstimator(HubMethods, RowReading):
 
     def sample(self, X: Any, n: int = 100, *, n_steps: int | None = None, **side: Any) -> Array:
         """Draws from each row's distribution. **Shape:** -> ``(rows, n)``."""
-        return self.predict_distribution(X, n, n_steps=n_steps, **side).samples
+        check_is_fitted(self, "model_")
+        if n < 1:
+            raise ValueError(f"the number of samples must be at least 1, however: {n}")
+        model, parts = self._with_steps(n_steps), []
+        for rows in self.row_blocks(X, side):
+            with limit_threads(self.n_jobs):
+                part = predict_in_chunks(model, rows, n).map(self.scale_.from_unit)
+            parts.append(part.draw(n, rows.keys) if isinstance(part, CdfPrediction) else part.samples)
+        return np.concatenate(parts)
 
     @property
     def has_distribution(self) -> bool:
@@ -287,22 +371,13 @@ class OrdinalEstimator(HubMethods, RowReading):
                 f"{wanted} need a distribution, however: method {self.settings_.method!r} predicts a point; {cure}"
             )
 
-    def predict_increments(self, X: Any) -> Array:
-        """Expected increment of each scale, in the target's units: the coarse-to-fine reading of a prediction.
+    def predict_increments(self, X: Any, n_increments: int = 8, **side: Any) -> Array:
+        """Expected increments of equal intervals of the range, in the target's units: how far each is filled.
 
-        ``lower bound + increments.sum(axis=1)`` is the value that the heads decode. **Shape:** -> ``(rows, S)``.
+        ``lower bound + increments.sum(axis=1)`` is the mean. **Shape:** -> ``(rows, n_increments)``.
         """
-        check_is_fitted(self, "model_")
-        if self.settings_.method != "diffor":
-            raise ValueError(f"only the method 'diffor' has increments, however: method={self.settings_.method!r}")
-        count, parts = self.settings_.n_samples, []
-        for rows in self.row_blocks(X):
-            with limit_threads(self.n_jobs):
-                for piece in in_chunks(rows, count):
-                    ask = partial(_increments_of, self.settings_.n_increments)
-                    increments = self.model_.average(ask, piece.inputs, piece.keys, count)
-                    parts.append(increments.cpu().double().numpy())
-        levels = np.cumsum(np.concatenate(parts), axis=1)
+        parts = [part.increments(n_increments, 0.0, 1.0) for part in self._unit_predictions(X, side=side)]
+        levels = np.concatenate(parts).cumsum(axis=1)
         low = np.full((len(levels), 1), self.scale_.low)
         return np.diff(np.concatenate([low, self._value_of_unit(levels)], axis=1), axis=1)
 
@@ -379,9 +454,11 @@ class OrdinalEstimator(HubMethods, RowReading):
         return tags
 
 
-def _increments_of(n_increments: int, member: OrdinalModel) -> Callable[..., torch.Tensor] | None:
-    """What to ask a member about increments, all members at the same fineness; nothing where it is the partner's."""
-    method = member.method
-    if not isinstance(method, IncrementDiffusion):
+def as_groups(groups: Any, n_rows: int) -> NDArray[np.int64] | None:
+    """Groups of rows that are held out together, as numbers from 0 on. **Shape:** ``(n,)``."""
+    if groups is None:
         return None
-    return partial(method.increments, refinement=n_increments // method.n_increments)
+    codes, _ = pd.factorize(np.asarray(groups).ravel(), use_na_sentinel=False)
+    if len(codes) != n_rows:
+        raise ValueError(f"groups must have one value per row, {n_rows}, however: {len(codes)}")
+    return np.asarray(codes, dtype=np.int64)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from diffor.metrics import crps_each
+from diffor.grades import grade_shares
+from diffor.metrics import crps_each, pit_values
 
 Array = NDArray[np.floating]
 ROUNDING = 1e-9
@@ -36,10 +39,15 @@ class Prediction:
         values = np.asarray(samples)
         if values.ndim != 2 or values.shape[1] < 1:
             raise ValueError(f"samples must have shape (rows, at least one sample), however: shape={values.shape}")
-        self.samples: Array = values
+        self._samples: Array = values
         self.point: Array | None = None if point is None else np.asarray(point)
         if self.point is not None and self.point.shape != values.shape[:1]:
             raise ValueError(f"point must have one value per row, {values.shape[:1]}, however: {self.point.shape}")
+
+    @property
+    def samples(self) -> Array:
+        """Values as likely as each other. **Shape:** ``(n, m)``."""
+        return self._samples
 
     @cached_property
     def ordered(self) -> Array:
@@ -52,15 +60,21 @@ class Prediction:
     def __repr__(self) -> str:
         return f"Prediction(rows={len(self)}, samples={self.samples.shape[1]})"
 
-    def __getitem__(self, rows: slice | Array) -> Prediction:
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Prediction:
         return Prediction(self.samples[rows], None if self.point is None else self.point[rows])
 
-    @classmethod
-    def concatenate(cls, parts: Sequence[Prediction]) -> Prediction:
-        """Put the rows of several predictions one below the other."""
+    @staticmethod
+    def concatenate(parts: Sequence[Prediction]) -> Prediction:
+        """Put the rows of several predictions one below the other: in closed form if all of them are."""
         points = [part.point for part in parts if part.point is not None]
         joined = np.concatenate(points) if points and len(points) == len(parts) else None
-        return cls(np.concatenate([part.samples for part in parts]), joined)
+        return parts[0]._with_rows_of(parts, joined)
+
+    def _with_rows_of(self, parts: Sequence[Prediction], point: Array | None) -> Prediction:
+        m = self.samples.shape[1]
+        levels = (np.arange(m) + 0.5) / m
+        tables = [part.samples if part.samples.shape[1] == m else part.quantile(levels) for part in parts]
+        return Prediction(np.concatenate(tables), point)
 
     def map(self, function: Callable[[Array], Array]) -> Prediction:
         """Apply a rising function to every sample; statistics of the result are those of the mapped values."""
@@ -106,9 +120,7 @@ class Prediction:
 
     def quantile(self, levels: ArrayLike) -> Array:
         """Quantiles at ``levels`` in [0, 1]; sample i of m stands at level (i - 0.5) / m. **Shape:** ``(n, q)``."""
-        wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
-        if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all():
-            raise ValueError(f"quantile levels must lie in [0, 1], however: {np.asarray(levels).tolist()}")
+        wanted = checked_levels(levels)
         m = self.samples.shape[1]
         return self._at(np.clip(wanted * m - 0.5, 0, m - 1)[None])
 
@@ -131,8 +143,7 @@ class Prediction:
         >>> visits.quantile([0.1, 0.9]), visits.interval(0.8)
         (array([[0. , 4.5]]), array([[0., 4.]]))
         """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie strictly between 0 and 1, however: coverage={coverage}")
+        check_open_share(coverage)
         place = depth_of_interval(self.ordered, coverage)[:, None]  # (n, 1)
         return self._at(np.concatenate([place, self.samples.shape[1] - 1 - place], axis=1))
 
@@ -174,9 +185,66 @@ class Prediction:
         ends = np.zeros((len(self), 1)), np.ones((len(self), 1))
         return np.asarray(np.diff(np.concatenate([ends[0], cumulative, ends[1]], axis=1), axis=1))
 
+    def grade_probabilities(self, n_grades: int) -> Array:
+        """Probability of each of the grades 0, 1, ..., where these are the values. **Shape:** -> ``(n, n_grades)``.
+
+        >>> Prediction([[0.0, 2.0, 2.0, 2.0]]).grade_probabilities(3)
+        array([[0.25, 0.  , 0.75]])
+        """
+        return grade_shares(self.samples, n_grades)
+
+    def mass(self, values: ArrayLike) -> Array:
+        """Probability of exactly each value. **Shape:** a number or ``(n,)``, one for each row -> ``(n,)``."""
+        asked = np.broadcast_to(np.asarray(values), (len(self),)).astype(self.samples.dtype)
+        return np.asarray((self.samples == asked[:, None]).mean(axis=1))
+
     def crps(self, y: ArrayLike) -> Array:
         """Continuous ranked probability score of each row, in the target's units. **Shape:** ``(n,)`` -> ``(n,)``."""
         return crps_each(np.asarray(y, dtype=np.float64), self.samples)
+
+    def pit(self, y: ArrayLike, random_state: int = 0) -> Array:
+        """Where each truth stands in its row's distribution, at random inside a probability of its own.
+
+        **Shape:** ``(n,)`` -> ``(n,)``.
+        """
+        return pit_values(y, self.samples, random_state)
+
+    def increments(self, n_increments: int, low: float, high: float) -> Array:
+        """Expected increments: how far the value fills each of equal intervals from ``low`` to ``high``.
+
+        They are the probabilities of exceeding each place, averaged over the interval and times its width. Where the
+        whole distribution lies in the range, ``low`` and the increments add up to the mean.
+
+        **Shape:** -> ``(n, n_increments)``.
+
+        >>> Prediction([[0.0, 1.0, 4.0, 3.0]]).increments(2, low=0, high=4)
+        array([[1.25, 0.75]])
+        """
+        edges = even_edges(n_increments, low, high)
+        parts = [np.clip(self.samples, start, end) - start for start, end in pairwise(edges)]
+        return np.stack([part.mean(axis=1, dtype=np.float64) for part in parts], axis=1)
+
+
+def checked_levels(levels: ArrayLike) -> Array:
+    """Levels of quantiles as an array; refuse those that are no probability. **Shape:** a number or ``(q,)``."""
+    wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+    if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all():
+        raise ValueError(f"quantile levels must lie in [0, 1], however: {np.asarray(levels).tolist()}")
+    return wanted
+
+
+def check_open_share(coverage: float) -> None:
+    """Refuse a coverage that no interval has."""
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage must lie strictly between 0 and 1, however: coverage={coverage}")
+
+
+def even_edges(n_increments: int, low: float, high: float) -> Array:
+    """Ends of equal intervals. **Shape:** ``(n_increments + 1,)``."""
+    if n_increments < 1 or not low < high:
+        given = f"n_increments={n_increments}, low={low}, high={high}"
+        raise ValueError(f"increments need at least one interval and low below high, however: {given}")
+    return np.linspace(low, high, n_increments + 1)
 
 
 def depth_of_interval(ordered: Array, coverage: float) -> Array:

@@ -119,12 +119,12 @@ class Plan:
             for seed in self.seeds
             for dataset in self.dataset_names()
             for method in self.methods
-            if datasets.DATASETS[dataset].task in find_peer(method.peer).tasks
+            if datasets.find_dataset(dataset).task in find_peer(method.peer).tasks
         ]
 
     def _cell(self, dataset: str, method: Method, seed: int) -> Cell:
         own = self.limits.get(dataset, {})
-        has_images = datasets.DATASETS[dataset].image_column is not None
+        has_images = datasets.find_dataset(dataset).image_column is not None
         tuned = bool(method.search) and self.trials is not None
         return Cell(
             dataset=dataset,
@@ -289,7 +289,7 @@ def checked(plan: Plan) -> Plan:
     for suite in plan.suites:
         _check_name(suite, datasets.SUITES, "suite")
     for name in (*plan.datasets, *plan.limits):
-        _check_name(name, datasets.DATASETS, "data set")
+        _check_dataset(name)
     for method in plan.methods:
         _check_method(method)
     if not plan.dataset_names():
@@ -317,6 +317,16 @@ def with_methods(plan: Plan, names: Sequence[str]) -> Plan:
     tables = {pattern: dict(table) for pattern, table in plan.shared_settings.items()}
     fresh = {method.name: method for method in make_methods(names, tables, "the command line")}
     return replace(plan, methods=tuple(known.get(name, method) for name, method in fresh.items()))
+
+
+def _check_dataset(name: Any) -> None:
+    if not isinstance(name, str) or not name.startswith(datasets.PREFIX):
+        _check_name(name, datasets.DATASETS, "data set")
+        return
+    try:
+        datasets.find_dataset(name)
+    except ValueError as error:
+        raise RunFileError(str(error)) from error
 
 
 def _check_method(method: Method) -> None:

@@ -28,17 +28,24 @@ def as_json_params(params: dict[str, Any], seed: int) -> dict[str, Any]:
         elif isinstance(value, Path):
             value = str(value)
         elif isinstance(value, (tuple, np.ndarray)):
-            value = {"tuple": np.asarray(value).tolist()}
-        elif isinstance(value, (list, range)):
-            value = [entry.item() if isinstance(entry, np.generic) else entry for entry in value]
+            value = {"tuple": _as_json_entry(value)}
         elif isinstance(value, dict):
             value = {"dict": as_json_params(value, seed)}
         elif isinstance(value, nn.Module):
             value = NETWORK
         elif name == "random_state" and value is not None and not isinstance(value, int):
             value = seed
-        plain[name] = value
+        plain[name] = _as_json_entry(value)
     return plain
+
+
+def _as_json_entry(value: Any) -> Any:
+    """A JSON value; of a regressor of the user's, which no folder holds, its name."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple, range, np.ndarray)):
+        return [_as_json_entry(entry) for entry in value]
+    return value if isinstance(value, (str, int, float, bool, dict, type(None))) else type(value).__name__
 
 
 def from_json_params(params: dict[str, Any]) -> dict[str, Any]:

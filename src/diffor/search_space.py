@@ -50,53 +50,31 @@ class Range:
 Space = dict[str, Choice | Range]
 
 TRAINING: Space = {
-    "learning_rate": Range(1e-3, 2e-2, log=True),
+    "learning_rate": Range(3e-4, 1e-2, log=True),
     "batch_size": Choice((128, 256, 512)),
-    "weight_decay": Choice((0.0, 1e-4, 1e-3, 1e-2)),
-    "guide": Choice((True, False)),
+    "weight_decay": Choice((0.0, 0.02, 0.1)),
 }
-"""What matters to every method of the presets that learn fast."""
-NETWORK: Space = {
-    "dropout": Range(0.0, 0.4),
-    "n_layers": Choice((1, 2, 3)),
-    "width": Choice((64, 128, 256)),
-    "increment_weight": Range(0.3, 100.0, log=True),
-    "aligned_share": Range(0.1, 0.9),
-    "n_increments": Choice((2, 4, 8, 16)),
-}
-"""What matters to DiffoR's own network and objective."""
+"""How networks learn."""
 SPACES: dict[str, Space] = {
-    "fast": TRAINING | NETWORK | {"width": Choice((32, 64, 128)), "transform": Choice(("auto", "uniform", "quantile"))},
-    "balanced": TRAINING | NETWORK | {"transform": Choice(("auto", "uniform", "quantile"))},
-    "accurate": TRAINING
-    | NETWORK
-    | {
-        "transform": Choice(("auto", "uniform", "quantile")),
-        "partner": Choice(("auto", "none")),
-        "chains_per_sample": Choice((1, 3, 5)),
-    },
-    # The paper's model stays the paper's: its dials, and how it is trained.
-    "paper": NETWORK
-    | {
+    **dict.fromkeys(("fast", "balanced", "accurate"), TRAINING | {"n_increments": Choice(("auto", 64, 128))}),
+    "paper": {
         "learning_rate": Range(1e-4, 3e-3, log=True),
         "batch_size": Choice((256, 512, 1024)),
         "weight_decay": Choice((0.0, 1e-4, 1e-3, 1e-2)),
-        "spacing": Choice(("linear", "log")),
-        "schedule": Choice(("linear", "cosine")),
     },
 }
-OF_VALUES = ("n_increments", "transform")
-"""Settings of amounts: grades have an increment for each border, and no range to spread."""
-OF_TABLES = ("guide", "batch_size")
-"""Settings of tables: images are advised by no trees, and their batches are as large as memory allows."""
+OF_VALUES = ("n_increments",)
+"""Settings of amounts: grades have a step for each border."""
+OF_TABLES = ("n_increments", "batch_size")
+"""Settings of tables: batches of images are as large as memory allows."""
 
 
 def search_space(estimator: Any) -> Space:
     """The settings of an estimator that are worth searching: of its preset's space, those that it leaves at None.
 
     >>> from diffor import DiffoRRegressor
-    >>> sorted(search_space(DiffoRRegressor("fast", width=64, guide=False)))[:3]
-    ['aligned_share', 'batch_size', 'dropout']
+    >>> sorted(search_space(DiffoRRegressor("fast", batch_size=64)))
+    ['learning_rate', 'n_increments', 'weight_decay']
     """
     if estimator.preset not in SPACES:
         hint = did_you_mean(str(estimator.preset), PRESETS)

@@ -27,7 +27,7 @@ from diffor.files import DataError
 from diffor.grade_estimator import GradeEstimator
 from diffor.grades import grade_codes
 from diffor.passed_inputs import PassedRows
-from diffor.presets import settle_partner
+from diffor.presets import train_on_encoder
 from diffor.row_noise import row_keys
 from diffor.side_columns import read_sides, side_tensors
 from diffor.streaming.lanes import Lanes
@@ -81,7 +81,7 @@ def fit_stream(model: AnyEstimator, stream: Stream, world: World | None = None) 
     """Fit an estimator on the rows of files, which are read once for statistics and once in each epoch.
 
     Under torchrun all processes call this together, each reads its own row groups, and all end with the same model.
-    Trees that advise networks would need the table in memory, so there is no guide. Training goes on for all epochs;
+    Priors and folds would need the table in memory, so there are none. Training goes on for all epochs;
     the weights that did best on validation rows, at most 1024 and drawn from all, are kept.
     """
     _StreamedFit(model, stream, World.from_environment() if world is None else world).fit()
@@ -106,7 +106,7 @@ class _StreamedFit:
         self._check_same_files()
         model._resolve(None, None)
         self._check_settings()
-        model.conformal_ = model.images_ = model.guide_ = None
+        model.conformal_ = model.images_ = model.priors_ = model.out_of_fold_ = None
         model.seed_ = self.world.same(int(check_random_state(model.random_state).randint(2**31 - 1)))
         valid, sample = self._draw_rows()
         found = survey(self.table, self.columns, np.sort(np.r_[valid, sample]), self.world, bool(model.verbose))
@@ -116,7 +116,6 @@ class _StreamedFit:
         self._settle_target(found, learned)
         model._note_columns(PassedRows(learned[self.features]))
         model.inputs_ = fit_inputs(learned[self.features], found, self.stream.hash_buckets)
-        model.settings_ = settle_partner(model.settings_, model.inputs_.n_numbers)
         self._train(self.to_rows(learned), held, valid)
 
     # --- the files ---
@@ -169,12 +168,20 @@ class _StreamedFit:
                 f"files are streamed into encoders of tables, however: encoder={model.settings_.encoder!r} reads "
                 "images; embed the images first"
             )
-        if model.guide:
-            raise ValueError(
-                "guide must be False or None where files are streamed, however: guide=True; trees need the table in "
-                "memory, so leave it out"
-            )
-        model.settings_ = replace(model.settings_, guide=False)
+        wanted = model.get_params(deep=False)
+        for name, left_out in (("prior", "auto"), ("n_folds", None)):
+            if wanted.get(name, left_out) not in (left_out, None):
+                raise ValueError(
+                    f"{name} must be left out where files are streamed, however: {name}={wanted[name]!r}; "
+                    "priors and folds need the table in memory"
+                )
+        model.settings_ = train_on_encoder(
+            replace(model.settings_, prior=(), kinds=(), encoder=self._encoder()), wanted
+        )
+
+    def _encoder(self) -> str:
+        """The encoder of tables that streams are read by."""
+        return "piecewise" if self.model.settings_.encoder == "auto" else str(self.model.settings_.encoder)
 
     def _check_target(self, found: Survey) -> None:
         """Refuse targets that are missing or, where values are predicted, no numbers or outside of the bounds."""

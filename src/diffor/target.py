@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffor.atoms import Atoms
 from diffor.grades import AS_THEY_ARE, Spread
 
 Array = NDArray[np.floating]
-TRANSFORMS = ("auto", "uniform", "quantile", "log")
-CROWDED = 1 / 8
-"""Where the median lies in this lowest part of the range, equal steps would leave most of the code unused."""
+TRANSFORMS = ("uniform", "quantile", "log")
 MAX_KNOTS = 1000
+SINGLE = 1e-7
+"""Share of the range that single precision does not tell apart."""
 
 
 class TargetScale:
@@ -22,8 +21,7 @@ class TargetScale:
 
     - ``uniform`` (the paper): equal steps stay equal;
     - ``quantile``: equal steps hold equally many training rows, a straight line between up to 1000 quantiles;
-    - ``log``: ratios above the lower bound become steps, for heavy right tails;
-    - ``auto``: ``log`` where half of the training targets crowd in the lowest eighth of the range, else ``uniform``.
+    - ``log``: ratios above the lower bound become steps, for heavy right tails.
 
     Bounds are the smallest and largest training target unless given.
 
@@ -42,23 +40,25 @@ class TargetScale:
         self.values: Array = np.array([0.0, 1.0])  # knots in the user's units ...
         self.units: Array = np.array([0.0, 1.0])  # ... and where they lie in [0, 1]
         self.log_scale = 1.0
-        self.atoms: Atoms | None = None
+        self.repeated: Array = np.zeros(0)
+        """Values that several training targets share: they come back as they are, not as rounding leaves them."""
 
-    def fit(self, y: Any, weights: Any = None) -> TargetScale:
-        """Learn bounds, knots and atoms from training targets. **Shape:** ``(n,)``."""
+    def fit(self, y: Any) -> TargetScale:
+        """Learn bounds and knots from training targets. **Shape:** ``(n,)``."""
         y = np.asarray(y, dtype=np.float64)
         low, high = self.bounds if self.bounds is not None else (float(y.min()), float(y.max()))
         check_inside(y, (low, high))
-        if self.transform == "auto":
-            self.transform = "log" if np.median(y) - low < CROWDED * (high - low) else "uniform"
         if self.transform == "quantile":
             self.values, self.units = _quantile_knots(y, low, high)
         else:
             self.values, self.units = np.array([low, high]), np.array([0.0, 1.0])
         above = y[y > low] - low
+        values, counts = np.unique(y, return_counts=True)
+        gaps = np.diff(values, prepend=-np.inf, append=np.inf)
+        is_apart = np.minimum(gaps[:-1], gaps[1:]) > 2 * SINGLE * (high - low)  # no other target would be drawn to it
+        self.repeated = values[(counts > 1) & is_apart]
         # The typical distance from the lower bound is where the log map bends from straight to logarithmic.
         self.log_scale = float(np.median(above)) if len(above) else 1.0
-        self.atoms = Atoms.find(y, self.to_unit, weights)
         return self
 
     @property
@@ -87,12 +87,17 @@ class TargetScale:
             y = np.where(unit == 1, self.high, self.low + self.log_scale * np.expm1(unit * self.log_range()))
         else:
             y = np.interp(unit, self.units, self.values)
-        return np.asarray(np.clip(y, self.low, self.high))
+        return np.clip(self._exact(y), self.low, self.high)
 
-    def from_samples(self, unit: Any) -> Array:
-        """Like :meth:`from_unit`, but samples within reach of an atom become equal to it. **Shape:** any."""
-        y = self.from_unit(unit)
-        return y if self.atoms is None else self.atoms.settle(np.asarray(unit, dtype=np.float64), y)
+    def _exact(self, y: Array) -> Array:
+        """Values that repeat in place of what lies as near to them as single precision can tell. **Shape:** any."""
+        if not len(self.repeated):
+            return y
+        above = np.searchsorted(self.repeated, y).clip(max=len(self.repeated) - 1)
+        nearest = self.repeated[above]
+        below = self.repeated[np.maximum(above - 1, 0)]
+        nearest = np.where(np.abs(y - below) < np.abs(y - nearest), below, nearest)
+        return np.asarray(np.where(np.abs(y - nearest) <= SINGLE * (self.high - self.low), nearest, y))
 
     def log_range(self) -> float:
         """The whole range as the log map sees it, before it is stretched to [0, 1]."""
@@ -106,7 +111,7 @@ class TargetScale:
             "values": self.values.tolist(),
             "units": self.units.tolist(),
             "log_scale": self.log_scale,
-            "atoms": None if self.atoms is None else self.atoms.to_json(),
+            "repeated": self.repeated.tolist(),
         }
 
     @classmethod
@@ -115,8 +120,7 @@ class TargetScale:
         scale = cls(None if state["bounds"] is None else tuple(state["bounds"]), state["transform"])
         scale.values, scale.units = np.array(state["values"]), np.array(state["units"])
         scale.log_scale = float(state["log_scale"])
-        if state.get("atoms") is not None:  # folders of older versions have no such entry
-            scale.atoms = Atoms.from_json(state["atoms"])
+        scale.repeated = np.array(state["repeated"], dtype=np.float64)
         return scale
 
 
@@ -140,10 +144,6 @@ class GradeScale:
     def from_unit(self, unit: Any) -> Array:
         """Map [0, 1] to the nearest grade number. **Shape:** any."""
         return np.clip(np.rint(np.asarray(unit, dtype=np.float64) * self.high), 0.0, self.high)
-
-    def from_samples(self, unit: Any) -> Array:
-        """The same: every sample stands for its nearest grade. **Shape:** any."""
-        return self.from_unit(unit)
 
     def to_json(self) -> dict[str, Any]:
         """Everything needed to rebuild the scale, as JSON values."""

@@ -70,7 +70,7 @@ class TensorBoardTracker(Tracker):
         """Open the file of a part; TensorBoard drops what the folder holds beyond the step."""
         from torch.utils.tensorboard import SummaryWriter
 
-        writer = SummaryWriter(str(self.folder / part), purge_step=step + 1)
+        writer = SummaryWriter(str(self.folder / part), purge_step=step + 1 if step else 0)
         if not part:
             text = json.dumps(self.settings, indent=1, default=str)
             writer.add_text("settings", f"```\n{text}\n```", step)
@@ -129,7 +129,7 @@ class MLflowTracker(Tracker):
             self.run_id = (self.find_run() if step else None) or self.create_run()
             self.client.update_run(self.run_id, status="RUNNING")
         history = self.client.get_metric_history(self.run_id, self.metric_name(part, "seconds")) if step else []
-        self.last[part] = max((metric.step for metric in history), default=0)
+        self.last[part] = max((metric.step for metric in history), default=-1)
 
     def find_run(self) -> str | None:
         """The newest run with the same data and settings."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +64,8 @@ class TrainConfig:
     checkpoint_dir: str | None = None
     seed: int = 0
     verbose: int = 1
+    evaluate_first: bool = False
+    """Whether the model is scored before the first step, too: one that starts from priors may be best there."""
     diagnose: bool = False
     """Whether the history shall hold what methods say about their own training, at every evaluation."""
 
@@ -89,15 +92,18 @@ class History:
 
 
 def train(
-    model: OrdinalEnsemble,
+    model: Any,
     data: Rows,
-    score: Callable[[OrdinalEnsemble], float] | None,
+    score: Callable[[Any], float] | None,
     config: TrainConfig,
     fingerprint: str = "",
     tracking: Tracking | None = None,
     batches: Batches | None = None,
 ) -> History:
-    """Train the members of a model in place and leave them with their best weights.
+    """Train a model in place and leave it with its best weights.
+
+    The model is a module whose call on inputs, targets, weights and side columns gives named terms of the loss, and
+    whose ``n_members`` parts learn independently of each other.
 
     ``score(model)`` is the validation loss to stop on (lower is better); without it the last averaged weights are
     kept. ``fingerprint`` names data and settings, so that a checkpoint of another run is refused.
@@ -126,9 +132,9 @@ class TrainingRun:
 
     def __init__(
         self,
-        model: OrdinalEnsemble,
+        model: Any,
         data: Rows,
-        score: Callable[[OrdinalEnsemble], float] | None,
+        score: Callable[[Any], float] | None,
         config: TrainConfig,
         fingerprint: str,
         tracking: Tracking | None = None,
@@ -155,7 +161,7 @@ class TrainingRun:
         self.started, self.seconds_before = time.monotonic(), 0.0
 
     @staticmethod
-    def rate_factors(model: OrdinalEnsemble, config: TrainConfig) -> Iterable[tuple[Sequence[nn.Parameter], float]]:
+    def rate_factors(model: nn.Module, config: TrainConfig) -> Iterable[tuple[Sequence[nn.Parameter], float]]:
         """Groups of parameters with the share of the learning rate that they have; none where all have the whole."""
         if config.backbone_learning_rate is None:
             return ()
@@ -173,6 +179,8 @@ class TrainingRun:
             unit="step",
             disable=None if config.verbose else True,  # None: silent unless on a terminal
         ) as bar:
+            if config.evaluate_first and self.score is not None and history.steps == 0:
+                self.evaluate()
             while history.steps < config.max_steps:
                 self.step()
                 bar.update()
@@ -191,7 +199,7 @@ class TrainingRun:
         terms = self.add_gradients(step)
         self.world.add(self.optimizer.gradient)
         # Independent members have independent gradients: their joint norm grows with the root of their number.
-        self.optimizer.clip(self.config.gradient_clip * math.sqrt(len(self.model.members)))
+        self.optimizer.clip(self.config.gradient_clip * math.sqrt(self.model.n_members))
         rate = self.config.learning_rate * self.rate_factor()
         self.optimizer.step(rate)
         self.tables.step(TABLE_RATE * rate)
@@ -269,7 +277,7 @@ class TrainingRun:
         for losses in self.world.gather(self.losses):
             for loss in losses:
                 for name, term in loss.items():
-                    sums[name] = sums.get(name, 0.0) + term / (len(losses) * len(self.model.members))
+                    sums[name] = sums.get(name, 0.0) + term / (len(losses) * self.model.n_members)
         self.losses = []
         return sums
 
@@ -401,11 +409,11 @@ def in_chunks(rows: Rows, n_samples: int) -> Iterator[Rows]:
         yield rows.take(slice(first, first + size))
 
 
-def predict_in_chunks(model: OrdinalEnsemble, rows: Rows, n_samples: int) -> Prediction:
+def predict_in_chunks(model: Any, rows: Rows, n_samples: int) -> Prediction:
     """Predict any number of rows in pieces of bounded size."""
-    share = math.ceil(n_samples / len(model.members))
-    if not any(member.method.draws_are_costly for member in model.models):
-        share = min(share, CHEAP_SHARE)
+    share = CHEAP_SHARE
+    if isinstance(model, OrdinalEnsemble) and any(member.method.draws_are_costly for member in model.models):
+        share = math.ceil(n_samples / len(model.members))
     return Prediction.concatenate(
         [model.predict(piece.inputs, piece.keys, n_samples, **piece.side) for piece in in_chunks(rows, share)]
     )

@@ -18,6 +18,7 @@ from diffor.target import TargetScale, check_inside
 
 Self = TypeVar("Self", bound="ValueEstimator")
 
+N_RANGES = 8
 ZERO_BASED = ("watch time", "lifetime value")
 """Families whose targets count from zero, whatever the smallest training target is."""
 
@@ -30,11 +31,21 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
     default_statistic = "median"
 
     def fit(
-        self: Self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, **side: Any
+        self: Self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        groups: Any = None,
+        **side: Any,
     ) -> Self:
-        """Train on a table and its targets; validation rows for early stopping are split off unless given.
+        """Train on a table and its targets; rows to stop on are held out in turn, or split off, unless given.
 
-        **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight ``(n,)``, side columns ``(n,)`` (``_val`` for X_val).
+        Rows of one of the ``groups`` are held out together.
+
+        **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight and groups ``(n,)``, side columns ``(n,)`` (``_val`` for
+        X_val).
         """
         self._resolve(X_val, y_val)
         target = as_values(y, "y")
@@ -42,23 +53,18 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         target_val = None if y_val is None else as_values(y_val, "y_val")
         if target_val is not None:
             check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
-        return self._fit(X, target, sample_weight, X_val, target_val, side)
+        return self._fit(X, target, sample_weight, X_val, target_val, groups, side)
 
     def _settle_scale(
         self, target: NDArray[np.float64], weights: Array | None, ends: tuple[float, float] | None = None
     ) -> None:
         """Check the method and fit the target's scale; ``ends`` are those of all targets where these are a sample."""
-        if self.settings_.decoding == "cumulative":
-            raise ValueError(
-                "decoding='cumulative' reads grades, however: this is DiffoRRegressor; use DiffoRClassifier, "
-                "or decoding='chain'"
-            )
         self._check_method("value")
         bounds = self._known_bounds(target if ends is None else np.array(ends))
         if bounds is None and ends is not None and ends[0] < ends[1]:
             bounds = ends
         self.scale_ = TargetScale(bounds, self.settings_.transform)
-        self.scale_.fit(target, weights)
+        self.scale_.fit(target)
 
     def _known_bounds(self, target: NDArray[np.float64]) -> tuple[float, float] | None:
         """The bounds as given; where the method counts from zero and there are none, zero and the largest target."""
@@ -108,10 +114,10 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         check_inside(y, self.bounds or (-np.inf, np.inf), "y_cal")
         low, high = self.scale_.low, self.scale_.high
         # Bounds that were found in training rows need not hold for others; no interval reaches those targets.
-        unit = np.where((y < low) | (y > high), np.inf, self.scale_.to_unit(y))
+        known = np.where((y < low) | (y > high), np.inf, y)
         scores, first = [], 0
-        for part in self._unit_predictions(X_cal, side=side):
-            scores.append(interval_scores(part, unit[first : first + len(part)]))
+        for part in self._predictions(X_cal, side=side):
+            scores.append(interval_scores(part, known[first : first + len(part)], (low, high)))
             first += len(part)
         self.conformal_ = Calibration.of(np.concatenate(scores), (min(low, float(y.min())), max(high, float(y.max()))))
         return self
@@ -140,7 +146,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
             return np.concatenate([part.interval(coverage) for part in parts])
         self._check_as_calibrated(n_samples, n_steps)
         threshold = self.conformal_.threshold(coverage)
-        return np.concatenate([self._guaranteed(part, threshold) for part in self._unit_predictions(X, side=side)])
+        return np.concatenate([self._guaranteed(part, threshold) for part in self._predictions(X, side=side)])
 
     def predict_opened(
         self,
@@ -160,16 +166,14 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         """
         if threshold is not None:
             self._check_as_calibrated(n_samples, n_steps)
-        # Samples are drawn once, in [0, 1], where guaranteed intervals are opened.
-        unit = Prediction.concatenate(list(self._unit_predictions(X, n_samples, side, n_steps)))
-        opened = None if threshold is None else self._guaranteed(unit, threshold)
-        return unit.map(self.scale_.from_samples), opened
+        prediction = self.predict_distribution(X, n_samples, n_steps=n_steps, **side)
+        return prediction, None if threshold is None else self._guaranteed(prediction, threshold)
 
-    def _guaranteed(self, unit: Prediction, threshold: float) -> Array:
-        """Intervals opened as far as the calibration asks, from samples in [0, 1]. **Shape:** -> ``(rows, 2)``."""
+    def _guaranteed(self, prediction: Prediction, threshold: float) -> Array:
+        """Intervals opened as far as the calibration asks. **Shape:** -> ``(rows, 2)``."""
         if self.conformal_ is not None and np.isinf(threshold):
-            return np.tile(self.conformal_.widest, (len(unit), 1))
-        return self.scale_.from_unit(open_intervals(unit, threshold))
+            return np.tile(self.conformal_.widest, (len(prediction), 1))
+        return open_intervals(prediction, threshold, (self.scale_.low, self.scale_.high))
 
     def predict_proba(
         self,
@@ -182,14 +186,13 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
     ) -> Array:
         """Probability of each range between the rising ``cuts``, which may be chosen after training.
 
-        Without cuts, the ranges are the intervals of the increments.
+        Without cuts, the ranges are eight equal parts of the whole.
 
         **Shape:** -> ``(rows, len(cuts) + 1)``: at or below the first cut, between the cuts, above the last.
         """
         check_is_fitted(self, "model_")
         if cuts is None:
-            count = max(self.settings_.n_increments, 2)  # one increment has no inner edge: halve the range
-            cuts = self.scale_.from_unit(np.arange(1, count) / count)
+            cuts = self.scale_.from_unit(np.arange(1, N_RANGES) / N_RANGES)
         parts = self._predictions(X, n_samples, side, n_steps)
         return np.concatenate([part.probabilities(cuts) for part in parts])
 

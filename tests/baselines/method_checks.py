@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from diffor.baselines.distribution import DistributionMethod
+from diffor.cdf_prediction import N_SAMPLES, CdfPrediction
 from diffor.method import Method
 from diffor.optimizer import FlatAdam
 from diffor.row_noise import row_keys
@@ -70,7 +71,7 @@ def check_prediction(method: Method, task: str) -> None:
     """Samples in range, the same twice, and not dependent on the rows beside."""
     features, _ = make_rows(task)
     first, second = predict(method, features), predict(method, features.flip(0))
-    assert first.samples.shape == (N_ROWS, 20)
+    assert first.samples.shape == (N_ROWS, N_SAMPLES if isinstance(first, CdfPrediction) else 20)
     assert ((first.samples >= 0) & (first.samples <= 1)).all()
     assert torch.allclose(torch.tensor(first.samples), torch.tensor(second.samples).flip(0), atol=1e-5)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diffor import DATASETS, METRICS, load_dataset
+from diffor.cell import GRID_METRIC
 from diffor.datasets import SUITES
 from diffor.datasets.samples import random_group_split, random_split
 
@@ -28,7 +29,7 @@ def test_every_row_of_the_table_keeps_the_contract():
         assert dataset.name == name
         assert dataset.description
         assert dataset.source
-        assert set(dataset.metrics) <= set(METRICS)
+        assert set(dataset.metrics) <= {*METRICS, GRID_METRIC}
         assert dataset.task == ("grades" if dataset.n_grades else "value")
         assert dataset.bounds is None or dataset.bounds[0] < dataset.bounds[1]
         assert name == name.lower()
@@ -37,7 +38,7 @@ def test_every_row_of_the_table_keeps_the_contract():
 
 
 def test_every_data_set_is_in_one_suite():
-    assert [*SUITES] == ["open", "shared", "synthetic", "paper"]
+    assert [*SUITES] == ["open", "shared", "synthetic", "paper", "foundation", "confirmation"]
     assert sorted(name for names in SUITES.values() for name in names) == sorted(DATASETS)
     assert len(SUITES["open"]) >= 8
     assert {"concrete", "era", "cdnow", "vlengagement"} <= set(SUITES["shared"])

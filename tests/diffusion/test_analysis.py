@@ -15,7 +15,10 @@ from diffor.diffusion.analysis import (
     ordinal_bound,
 )
 
-SMALL = {"n_increments": 4, "width": 16, "n_layers": 1}
+SMALL = {
+    "n_increments": 4, "width": 16, "n_layers": 1, "denoiser": "mlp", "parameterization": "velocity",
+    "schedule": "cosine", "decoding": "chain",
+}  # fmt: skip
 METHODS = {
     "diffusion velocity": {},
     "diffusion noise, linear": {"parameterization": "noise", "schedule": "linear"},

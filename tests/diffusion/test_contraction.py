@@ -20,8 +20,8 @@ class Linear(torch.nn.Module):
 
 def make_method(matrix=None, **settings):
     torch.manual_seed(0)
-    base = {"n_increments": 4, "width": 16, "n_layers": 1, "parameterization": "clean"}
-    method = IncrementDiffusion(2, **{**base, **settings}).eval()
+    base = {"n_increments": 4, "width": 16, "n_layers": 1, "denoiser": "mlp", "parameterization": "clean"}
+    method = IncrementDiffusion(2, **{**base, "schedule": "cosine", "decoding": "chain", **settings}).eval()
     if matrix is not None:
         method.denoiser = Linear(matrix)
     return method

@@ -26,11 +26,11 @@ def make_rows(n=40, n_grades=None):
     "settings",
     [
         {},
-        {"decoding": "heads", "spacing": "log"},
-        {"decoding": "fusion", "process": "flow_matching"},
+        {"spacing": "log", "n_attention_heads": 2},
+        {"decoding": "fusion", "process": "flow_matching", "parameterization": "velocity"},
         {"spacing": "shared"},
         {"n_increments": 1},
-        {"denoiser": "transformer", "n_attention_heads": 2, "schedule": "linear", "parameterization": "noise"},
+        {"denoiser": "mlp", "decoding": "chain", "schedule": "cosine", "parameterization": "velocity"},
     ],
 )
 def test_every_kind_of_method_is_diagnosed(settings):
@@ -47,7 +47,7 @@ def test_values_are_cut_into_grades_and_grades_are_followed_along_the_chain():
     values = diagnose(make_method(), *make_rows(), n_samples=4, grade_counts=(2, 5))
     assert values.ordinal.case_name == "number of grades"
     assert values.ordinal.cases == (2, 5)
-    method = make_method(decoding="cumulative", n_increments=2)
+    method = make_method(n_increments=2)
     grades = diagnose(method, *make_rows(n_grades=3), n_grades=3, n_samples=4)
     assert grades.ordinal.case_name == "time"
     assert grades.ordinal.cases == method.chain_times

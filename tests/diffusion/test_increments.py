@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from diffor.diffusion.increments import aggregate_increments, aligned_times, refine_increments, split_increments
+from diffor.diffusion.increments import aggregate_increments, aligned_times, split_increments
 
 COUNTS = range(1, 65)
 
@@ -176,10 +176,3 @@ def test_fewer_times_than_increments_are_refused(spacing):
 def test_an_unknown_spacing_is_refused():
     with pytest.raises(ValueError, match="spacing must be one of linear, log, shared, however: spacing='even'"):
         aligned_times(4, 10, "even")
-
-
-@given(st.floats(0, 1), st.integers(1, 12), st.integers(1, 6))
-def test_refined_increments_are_those_of_the_finer_split(y, count, factor):
-    coarse = split_increments(torch.tensor([y], dtype=torch.float64), count)
-    fine = split_increments(torch.tensor([y], dtype=torch.float64), count * factor)
-    torch.testing.assert_close(refine_increments(coarse, factor), fine, atol=1e-12, rtol=0)

@@ -4,8 +4,7 @@ import torch
 
 from diffor.diffusion import IncrementDiffusion
 from diffor.diffusion.analysis import corrupt_rows
-from diffor.diffusion.increment_diffusion import squeeze
-from diffor.diffusion.increments import split_increments
+from diffor.diffusion.increments import split_increments, squeeze
 from diffor.diffusion.scale_information import (
     ScaleInformation,
     cross_entropy_in_bits,
@@ -30,7 +29,8 @@ class Denoiser(torch.nn.Module):
 
 def make_method(answer=None, **settings):
     torch.manual_seed(0)
-    method = IncrementDiffusion(2, n_increments=S, width=16, n_layers=1, parameterization="clean", **settings).eval()
+    base = {"n_increments": S, "width": 16, "n_layers": 1, "denoiser": "mlp", "parameterization": "clean"}
+    method = IncrementDiffusion(2, **{**base, "schedule": "cosine", "decoding": "chain", **settings}).eval()
     if answer is not None:
         method.denoiser = Denoiser(answer)
     return method

@@ -12,8 +12,8 @@ import diffor
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHOWN = {
-    "watch_time.py": ("XAUC", ["DiffoR", "CREAD", "CWM"]),
-    "lifetime_value.py": ("SRCC", ["DiffoR", "ZILN", "Two-stage"]),
+    "watch_time.py": ("XAUC", ["diffor", "cread", "cwm"]),
+    "lifetime_value.py": ("SRCC", ["diffor", "ziln", "two-stage"]),
 }
 
 

@@ -10,8 +10,8 @@ import pandas as pd
 
 from diffor.export import export_model, program_inputs
 
-TOLERANCE = 1e-5
-"""Of the target's range."""
+TOLERANCE = 1e-6
+"""Of the target's range, and of probabilities."""
 
 
 def mixed_table(n_rows: int, seed: int = 0) -> tuple[pd.DataFrame, Any]:
@@ -54,37 +54,35 @@ def run_program(session: onnxruntime.InferenceSession, inputs: dict[str, Any]) -
 
 
 def answers_of(model: Any, folder: Any, X: Any, **settings: Any) -> dict[str, Any]:
-    """What the exported program of a model says about rows, given the noise that belongs to them."""
+    """What the exported program of a model says about rows."""
     path = folder / "model.onnx"
     export_model(model, path, **settings)
-    asked = {name: settings[name] for name in ("n_samples", "n_steps") if name in settings}
-    return run_program(open_program(path), program_inputs(model, X, **asked))
+    return run_program(open_program(path), program_inputs(model, X))
 
 
-def check_values(model: Any, folder: Any, X: Any) -> dict[str, Any]:
-    """The program's values are those of the estimator."""
+def check_values(model: Any, folder: Any, X: Any, tolerance: float = TOLERANCE) -> dict[str, Any]:
+    """The program's values are those of the estimator, and nothing is asked for but the rows."""
     answers, width = answers_of(model, folder, X), model.scale_.high - model.scale_.low
+    prediction = model.predict_distribution(X)
     expected = {
         "point": model.predict(X),
         "interval": model.predict_interval(X),
         "quantiles": model.predict_quantiles(X),
-        "samples": model.predict_distribution(X).ordered,
     }
     for name, wanted in expected.items():
         assert answers[name].shape == wanted.shape, name
-        np.testing.assert_allclose(answers[name], wanted, rtol=0, atol=TOLERANCE * width, err_msg=name)
+        distance = np.abs(answers[name] - wanted) / width
+        # Where next to nothing is likely, a quantile moves far with the last digit of a probability.
+        assert (distance <= tolerance).mean() >= 0.9, (name, distance.max())
+        assert distance.max() <= 30 * tolerance, (name, distance.max())
+    assert np.array_equal(answers["knots"], prediction.knots)
+    np.testing.assert_allclose(answers["cdf"], prediction.heights, rtol=0, atol=5 * tolerance)
     return answers
 
 
-def check_grades(model: Any, folder: Any, X: Any) -> dict[str, Any]:
-    """The program's grades are those of the estimator.
-
-    A sample whose place lies on the very border between two grades may round to either; there are few of them.
-    """
-    answers, expected = answers_of(model, folder, X), model.predict_proba(X)
-    distance = np.abs(answers["probabilities"] - expected).max(axis=1)
-    same = distance < TOLERANCE
-    assert same.mean() > 0.97
-    assert distance.max() < 1.5 / answers["samples"].shape[1]
-    assert answers["point"][same].tolist() == model.predict(X)[same].tolist()
+def check_grades(model: Any, folder: Any, X: Any, tolerance: float = TOLERANCE) -> dict[str, Any]:
+    """The program's grades are those of the estimator."""
+    answers = answers_of(model, folder, X)
+    np.testing.assert_allclose(answers["probabilities"], model.predict_proba(X), rtol=0, atol=5 * tolerance)
+    assert answers["point"].tolist() == model.predict(X).tolist()
     return answers

@@ -20,6 +20,8 @@ from diffor.export.images import encode_images, read_pixels
 
 FEW = {**TINY, "max_steps": 3, "evaluate_every": 3}
 OF_NETWORKS = {"small": {"n_channels": 4}}
+OF_IMAGES = 1e-5
+"""What many layers of single precision leave, of the target's range."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def test_every_network(faces, tmp_path, encoder):
     _, paths, y = faces
     settings = {"image_settings": {"side": 33, "crop": 1.0, "n_workers": 0}, "batch_size": 8, "max_steps": 1}
     model = make(encoder=encoder, encoder_settings=OF_NETWORKS.get(encoder, {}), **settings).fit(paths[:24], y[:24])
-    check_values(model, tmp_path, paths[24:30])
+    check_values(model, tmp_path, paths[24:30], OF_IMAGES)
 
 
 def disturb_norms(network):
@@ -72,12 +74,12 @@ def test_features_of_every_network(name, options, side):
 
 
 @pytest.mark.parametrize("pooling", ["mean", "mean+max"])
-def test_images_alone_need_nothing_but_pixels_and_noise(faces, tmp_path, pooling):
+def test_images_alone_need_nothing_but_pixels(faces, tmp_path, pooling):
     _, paths, y = faces
     model = make(encoder_settings={"n_channels": 4, "pooling": pooling}).fit(paths, y)
-    check_values(model, tmp_path, paths[:20])
+    check_values(model, tmp_path, paths[:20], OF_IMAGES)
     inputs = {port.name: port.shape for port in open_program(tmp_path / "model.onnx").get_inputs()}
-    assert inputs == {"pixels": ["rows", 3, 16, 16], "noise": inputs["noise"]}
+    assert inputs == {"pixels": ["rows", 3, 16, 16]}
     (facts,) = [entry for entry in onnx.load(tmp_path / "model.onnx").metadata_props if entry.key == METADATA]
     assert json.loads(facts.value)["images"]["side"] == 16
 
@@ -88,28 +90,20 @@ def test_images_beside_columns(faces, face_weights, table, tmp_path, columns, is
     rows, y = table[["path", *columns]], faces[2]
     settings = {"encoder_weights": face_weights, "freeze_backbone": True} if is_frozen else {}
     model = make(**settings).fit(rows, y)
-    check_values(model, tmp_path, rows[:20])
+    check_values(model, tmp_path, rows[:20], OF_IMAGES)
 
 
-def test_a_frozen_network_with_a_guide_on_its_features(faces, face_weights, tmp_path):
+def test_a_frozen_network_with_priors_on_its_features(faces, face_weights, tmp_path):
     _, paths, y = faces
-    twice, targets = paths * 2, np.concatenate([y, y])  # a guide needs a hundred rows
-    model = make(encoder_weights=face_weights, freeze_backbone=True, guide=True).fit(twice, targets)
-    assert model.guide_ is not None
-    check_values(model, tmp_path, paths[:20])
-    assert set(program_inputs(model, paths[:3])) == {"pixels", "noise"}
+    model = make(encoder_weights=face_weights, freeze_backbone=True).fit(paths, y)
+    assert model.priors_ is not None
+    check_values(model, tmp_path, paths[:20], OF_IMAGES)
+    assert set(program_inputs(model, paths[:3])) == {"pixels"}
 
 
-def test_members_with_a_partner_and_grades(faces, tmp_path):
+def test_grades_of_images(faces, tmp_path):
     _, paths, y = faces
-    settings = FEW | {"n_members": 2}
-    model = DiffoRClassifier("accurate", **settings).fit(paths, np.digitize(y, [30, 60]))
-    check_grades(model, tmp_path, paths[:20])
-
-
-def test_a_student_of_images_is_exported(faces, face_model, tmp_path):
-    _, paths, _ = faces
-    check_values(face_model.distill(paths, max_steps=2), tmp_path, paths[:20])
+    check_grades(DiffoRClassifier("fast", **FEW).fit(paths, np.digitize(y, [30, 60])), tmp_path, paths[:20], OF_IMAGES)
 
 
 def test_other_networks_are_refused_and_nothing_is_written(faces, tmp_path):
@@ -130,7 +124,7 @@ def test_other_networks_are_refused_and_nothing_is_written(faces, tmp_path):
 def test_the_command_says_what_the_program_reads(faces, face_model, tmp_path, capsys):
     face_model.save(tmp_path / "model")
     assert main(["export", str(tmp_path / "model"), "--out", str(tmp_path / "model.onnx")]) == 0
-    assert "an image of 16 pixels a side, 0 numbers, 0 categories and" in capsys.readouterr().out
+    assert "an image of 16 pixels a side, 0 numbers and 0 categories in for each row" in capsys.readouterr().out
     paths = faces[1][:5]
     answers = run_program(open_program(tmp_path / "model.onnx"), program_inputs(face_model, paths))
     np.testing.assert_allclose(answers["point"], face_model.predict(paths), atol=1e-3)

@@ -13,11 +13,12 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
+from diffor.cdf_prediction import CdfPrediction
 from diffor.diffusion import IncrementDiffusion
-from diffor.grades import grade_shares
+from diffor.grades import grade_probabilities
 from diffor.model_report import Evaluation, model_page, picked_rows
 from diffor.model_report.evaluation import row_errors
-from diffor.model_report.grades import read_confusion
+from diffor.model_report.grades import grade_sections, read_confusion
 from diffor.model_report.page import about, increment_sections, read_scores, read_slices, value_sections
 from diffor.model_report.reading import trajectory_of, true_increments
 from diffor.model_report.scores import (
@@ -34,7 +35,8 @@ from diffor.model_report.scores import (
 from diffor.model_report.slices import Slice
 from diffor.report import Figure, Paragraph
 
-QUICK = {"max_steps": 30, "n_members": 1, "guide": False, "n_samples": 32, "random_state": 0, "verbose": 0}
+QUICK = {"max_steps": 30, "random_state": 0, "verbose": 0}
+PAPER = {**QUICK, "n_samples": 16, "method_settings": {"n_increments": 4, "width": 32, "denoiser": "mlp"}}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def evaluation_of(model, table, truth):
     prediction = model.predict_distribution(table)
     numbers = np.arange(len(truth))
     if hasattr(model, "classes_"):
-        shares = grade_shares(prediction.samples, len(model.classes_))
+        shares = grade_probabilities(prediction, len(model.classes_))
         answers = Graded(truth, np.searchsorted(model.classes_, model.predict(table)), shares)
         measures, constants = GRADE_MEASURES, constant_grades(truth, len(model.classes_))
         answered = answers.chosen
@@ -66,15 +68,20 @@ def evaluation_of(model, table, truth):
 
 @pytest.fixture(scope="module")
 def values(rows):
-    model = DiffoRRegressor("fast", n_increments=4, width=32, bounds=(-9, 9), **QUICK).fit(*rows)
+    model = DiffoRRegressor("fast", prior=None, bounds=(-9, 9), **QUICK).fit(*rows)
     return evaluation_of(model, *rows)
+
+
+@pytest.fixture(scope="module")
+def chained(rows):
+    return evaluation_of(DiffoRRegressor("paper", bounds=(-9, 9), **PAPER).fit(*rows), *rows)
 
 
 @pytest.fixture(scope="module")
 def graded(rows):
     table, y = rows
     codes = np.digitize(y, [-1.0, 1.0])
-    return evaluation_of(DiffoRClassifier("fast", width=32, **QUICK).fit(table, codes), table, codes)
+    return evaluation_of(DiffoRClassifier("fast", prior=None, **QUICK).fit(table, codes), table, codes)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +123,7 @@ def test_the_page_of_values_has_all_parts(value_page):
         "How well it predicts", "Predicted and true values", "Error by range of the target", "Whole distributions",
         "Calibration", "Where it is wrong", "From coarse to fine", "Training",
     ]  # fmt: skip
-    assert found.tags.count("figure") == 10
+    assert found.tags.count("figure") == 9  # nine, and the tenth where there is a chain
     assert found.tags.count("table") == 2
     assert "240 rows of test.csv" in value_page
     assert "http" not in value_page
@@ -140,10 +147,10 @@ def test_the_page_of_grades_has_all_parts(graded, grade_page):
     assert "Grades are counted from 0." in grade_page
 
 
-def test_another_method_has_no_increments(rows):
-    model = OrdinalRegressor("mdn", **QUICK).fit(*rows)
-    page = model_page(evaluation_of(model, *rows))
-    assert "From coarse to fine" not in page
+def test_another_method_with_a_distribution_has_all_but_a_chain(rows):
+    page = model_page(evaluation_of(OrdinalRegressor("mdn", **QUICK).fit(*rows), *rows))
+    assert "From coarse to fine" in page
+    assert "along the chain" not in page
     assert "method mdn" in page
     assert "Calibration" in page
 
@@ -153,6 +160,7 @@ def test_a_method_that_predicts_points_says_what_is_missing(rows):
     page = model_page(replace(evaluation_of(model, *rows), statistic="native"))
     assert "The method value-squared predicts a point and no distribution, so there are no densities" in page
     assert "Calibration" not in page
+    assert "From coarse to fine" not in page
     assert "answers with its method&#x27;s own decision" in page
     assert "Mean absolute error of the rows" in page
 
@@ -162,15 +170,15 @@ def test_grades_of_a_baseline(rows):
     codes = np.digitize(y, [-1.0, 1.0])
     page = model_page(evaluation_of(OrdinalClassifier("corn", **QUICK).fit(table, codes), table, codes))
     assert "method corn" in page
-    assert "From coarse to fine" not in page
+    assert "along the chain" not in page
 
 
 def test_bent_scales_show_increments_as_parts_of_the_scale(rows):
     table, y = rows
-    model = DiffoRRegressor("fast", n_increments=4, width=32, transform="log", **QUICK).fit(table, np.exp(y / 3))
+    model = OrdinalRegressor("mdn", transform="log", **QUICK).fit(table, np.exp(y / 3))
     sections = list(increment_sections(evaluation_of(model, table, np.exp(y / 3))))
     assert "scale is bent (log), so parts of the whole scale are shown" in sections[2].caption
-    assert sections[2].label.startswith("4 cells")
+    assert sections[2].label.startswith("8 cells")
 
 
 def test_calibrated_intervals_are_told_from_the_model_s_own(values):
@@ -220,35 +228,25 @@ def test_errors_are_those_of_distributions_where_there_are_some(values, graded):
 
 
 def test_true_increments_sum_to_the_truth_and_fill_cells_in_turn(values, graded):
-    found = true_increments(values.model, values.truth)
+    found = true_increments(values.model, values.truth, 4)
     assert found.shape == (240, 4)
     np.testing.assert_allclose(-9 + found.sum(axis=1), values.truth, atol=1e-6)
     assert ((found[:, 1:] < 1e-9) | (found[:, :-1] > 4.5 - 1e-6)).all()
-    assert true_increments(graded.model, np.array([0, 1, 2])).round(6).tolist() == [[0, 0], [1, 0], [1, 1]]
+    assert true_increments(graded.model, np.array([0, 1, 2]), 2).round(6).tolist() == [[0, 0], [1, 0], [1, 1]]
 
 
-def test_increments_that_networks_read_together_are_said_to_be(rows, values):
-    table, y = rows
-    chance = np.random.default_rng(1).permutation(y)  # so noisy that members have half as many increments
-    model = DiffoRRegressor("fast", width=32, **{**QUICK, "guide": True, "max_steps": 5}).fit(table, chance)
-    assert [member.method.n_increments for member in model.model_.models] == [4]
-    first = next(
-        part for part in increment_sections(evaluation_of(model, table, chance)) if isinstance(part, Paragraph)
-    )
-    assert first.text.startswith("The networks of this model read 4 increments, each of which is shown as 2. ")
-    assert not any(isinstance(part, Paragraph) for part in increment_sections(values))
-
-
-def test_the_trajectory_is_that_of_the_chain(values):
-    method = values.model.model_.models[0].method
+def test_the_trajectory_is_that_of_the_chain(chained):
+    method = chained.model.ensemble_.models[0].method
     assert isinstance(method, IncrementDiffusion)
-    path = trajectory_of(values.model, values.table.iloc[[5]], n_chains=16)
+    path = trajectory_of(chained.model, chained.table.iloc[[5]], n_chains=16)
     assert path.times == method.chain_times
     assert path.values.shape == (16, len(method.chain_times))
     assert (path.values >= -9).all()
     assert (path.values <= 9).all()
-    again = trajectory_of(values.model, values.table.iloc[[5]], n_chains=16)
+    again = trajectory_of(chained.model, chained.table.iloc[[5]], n_chains=16)
     np.testing.assert_array_equal(path.values, again.values)
+    *_, last = increment_sections(chained)
+    assert last.caption.startswith("The same row, along the chain of the model's first member")
 
 
 # Sentences.
@@ -313,7 +311,20 @@ def test_nothing_leaves_the_page_sideways_on_a_phone_or_a_desk(value_page, grade
                (tmp_path / "frames.html").as_uri()]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     title = re.search(r"<title>(.*?)</title>", done.stdout).group(1)
-    for part, n_figures in zip(title.split(";"), (10, 5, 10, 5), strict=True):
+    for part, n_figures in zip(title.split(";"), (9, 4, 9, 4), strict=True):
         beyond, n_svgs, narrowest = part.split()
         assert (int(beyond), int(n_svgs)) == (0, n_figures)
         assert float(narrowest) > 300
+
+
+def test_pages_take_distributions_in_closed_form(values, graded, rows):
+    knots = np.linspace(-9, 9, 40)
+    heights = 1 / (1 + np.exp(values.prediction.mean[:, None] - knots))
+    heights[:, 0], heights[:, -1] = 0, 1
+    exact = replace(values, prediction=CdfPrediction(knots, heights))
+    assert len([part for part in value_sections(exact) if isinstance(part, Figure)]) >= 3
+    assert row_errors(exact)[0] == pytest.approx(exact.prediction.crps(values.truth))
+    sums = np.concatenate([np.zeros((len(graded.truth), 1)), graded.prediction.cdf([[0.0, 1.0, 2.0]])], axis=1)
+    steps = CdfPrediction([0, 0, 1, 1, 2, 2], np.repeat(sums, 2, axis=1)[:, 1:-1])
+    sections = [list(grade_sections(replace(graded, prediction=one))) for one in (graded.prediction, steps)]
+    assert [type(part) for part in sections[0]] == [type(part) for part in sections[1]]

@@ -61,20 +61,20 @@ def test_ours_are_the_presets(name):
     peer = PEERS[name]
     assert peer.is_ours
     problem, x = a_problem(bounds=(-1.0, 1.0))
-    fitted = peer.fit(problem, max_steps=3, n_members=1)
+    fitted = peer.fit(problem, max_steps=3)
     preset = {"diffor": "balanced"}.get(name, name.removeprefix("diffor-"))
     assert fitted.estimator.preset == preset
-    samples = fitted.predict(x).samples
-    assert samples.shape == (20, 7)
-    assert -1 <= samples.min() <= samples.max() <= 1
-    assert fitted.facts["steps"] == 3
+    prediction = fitted.predict(x)
+    assert len(prediction) == 20
+    assert -1 <= prediction.samples.min() <= prediction.samples.max() <= 1
+    assert fitted.facts["steps"] == 3 * len(fitted.facts["encoders"])  # of each kind of network
 
 
 def test_our_grades_are_codes_also_of_grades_that_no_row_has():
     problem, x = a_problem(n_grades=5)
     problem = Problem(**{**vars(problem), "y": np.minimum(problem.y, 3), "y_valid": np.minimum(problem.y_valid, 3)})
     fitted = PEERS["diffor-fast"].fit(problem, max_steps=3)
-    samples = fitted.predict(x).samples
-    assert samples.shape == (20, 7)
-    assert set(np.unique(samples)) <= set(range(5))
+    prediction = fitted.predict(x)
+    assert len(prediction) == 20
+    assert set(np.unique(prediction.samples)) <= set(range(5))
     assert len(fitted.estimator.classes_) == 5

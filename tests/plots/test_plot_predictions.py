@@ -12,7 +12,8 @@ from figure_reading import BOUNDS, forty_rows, legend_texts, line_labelled
 from matplotlib.colors import to_hex
 
 from diffor import plots
-from diffor.plots.predictions import ranges_of
+from diffor.cdf_prediction import CdfPrediction
+from diffor.plots.predictions import mean_densities, ranges_of
 from diffor.prediction import Prediction
 from diffor.train import History
 
@@ -189,6 +190,15 @@ def test_history_takes_records_without_losses(history):
     assert len(line_labelled(ax, "validation CRPS").get_xdata()) == 4
 
 
+def test_a_look_before_the_first_step_hides_no_losses_and_kinds_are_drawn_apart():
+    kind = [{"step": 0.0, "valid_crps": 3.0}, {"step": 5.0, "valid_crps": 2.0, "cross_entropy": 0.4}]
+    ax = plots.training_history(History([{**record, "kind": place} for place in (0.0, 1.0) for record in kind]))
+    assert np.isnan(line_labelled(ax, "validation CRPS").get_ydata()).tolist() == [False, False, True, False, False]
+    losses = next(other for other in ax.figure.axes if other is not ax)
+    assert line_labelled(losses, "cross_entropy").get_ydata().tolist() == [0.4, 0.4]
+    assert not any("kind" in text for text in legend_texts(ax))
+
+
 def test_an_empty_history_is_refused():
     with pytest.raises(ValueError, match="at least one record"):
         plots.training_history(History())
@@ -242,3 +252,43 @@ def test_ranges_part_all_rows_in_order(values, n_bins):
     for part in parts:
         inside = np.array(values)[part.rows]
         assert (inside.min(), inside.max()) == (part.low, part.high)
+
+
+# Distributions in closed form.
+
+
+@given(st.sampled_from([(0.0, 10.0), (-2.0, 12.0)]), st.floats(0.05, 0.9))
+def test_mean_densities_have_area_one_and_show_atoms(bounds, share):
+    prediction = CdfPrediction([0, 0, 4, 10, 10], [[0, share / 2, 0.5, 1 - share / 2, 1]])
+    grid = np.linspace(*bounds, 20_001)
+    heights = mean_densities(prediction, grid, bounds)[0]
+    assert heights.mean() * (bounds[1] - bounds[0]) == pytest.approx(1, abs=5e-3)
+    assert heights[np.searchsorted(grid, 2)] == pytest.approx((0.5 - share / 2) / 4)
+    assert heights[np.searchsorted(grid, 0)] > share / 2 / 0.4
+
+
+def test_densities_in_closed_form_are_drawn_without_samples(rows):
+    y, drawn = rows
+    knots = np.linspace(*BOUNDS, 60)
+    heights = norm.cdf((knots - drawn.mean[:, None]) / 8)
+    heights[:, 0], heights[:, -1] = 0, 1
+    prediction = CdfPrediction(knots, heights)
+    ax = plots.predictive_densities(prediction, y, rows=[7, 0, 1], bounds=BOUNDS)
+    curves = [line.get_ydata() for line in ax.lines if len(line.get_ydata()) == 400]
+    assert len(curves) == 3
+    peaks = [ax.lines[0].get_xdata()[curve.argmax()] for curve in curves]
+    np.testing.assert_allclose(peaks, drawn.mean[[7, 0, 1]], atol=2.5)
+    assert "samples" not in prediction.__dict__
+    assert plots.predictive_densities(prediction).get_xlabel() == "value"
+
+
+def test_closed_forms_outside_the_bounds_are_refused():
+    with pytest.raises(ValueError, match="samples must lie inside bounds"):
+        plots.predictive_densities(CdfPrediction([0, 12], [[0, 1]]), bounds=(0, 10))
+
+
+def test_values_in_closed_form_are_drawn_against_the_truth():
+    prediction = CdfPrediction([0, 0, 10], [[0, 0.5, 1]] * 3)
+    ax = plots.predicted_against_true([0.0, 5.0, 9.0], prediction, coverage=0.8)
+    np.testing.assert_allclose(np.array(ax.collections[0].get_segments())[:, 1, 1], 6)
+    plots.error_by_range([0.0, 5.0, 9.0], prediction)

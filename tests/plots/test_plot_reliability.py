@@ -9,7 +9,8 @@ pytest.importorskip("matplotlib")
 from figure_reading import annotations, forty_rows, legend_texts, line_labelled, outside_of_figure
 
 from diffor import metrics, plots
-from diffor.plots.reliability import grade_shares_by_probability, wilson_interval
+from diffor.cdf_prediction import CdfPrediction
+from diffor.plots.reliability import LEVELS, grade_shares_by_probability, pit_shares, wilson_interval
 from diffor.prediction import Prediction
 
 
@@ -163,3 +164,15 @@ def test_figures_become_svg_and_nothing_is_clipped(rows):
     for wrong in (plots.pit_histogram, plots.coverage_against_width):
         with pytest.raises(ValueError, match="one value for each predicted row"):
             wrong([1.0], rows[1])
+
+
+def test_distributions_in_closed_form_have_places_coverage_and_widths():
+    random = np.random.default_rng(0)
+    prediction = CdfPrediction([0, 0, 10, 20], np.tile([0, 0.5, 0.75, 1], (2000, 1)))
+    y = prediction._values_at(random.random((2000, 1)))[:, 0]
+    assert pit_shares(y, prediction) == pytest.approx([0.1] * 10, abs=0.03)
+    achieved = line_labelled(plots.calibration(y, prediction), "achieved").get_ydata()
+    assert (achieved >= LEVELS - 0.03).all()
+    assert np.abs(achieved - LEVELS)[LEVELS > 0.55].max() < 0.03  # below, the atom alone holds more
+    plots.coverage_against_width(y, prediction)
+    assert "samples" not in prediction.__dict__

@@ -77,7 +77,7 @@ def test_a_shard_that_fails_on_ray_is_named_and_the_others_are_done(ray, folder)
 def test_the_command_answers_on_ray_as_predict_does(ray, folder, monkeypatch):
     monkeypatch.chdir(folder)
     rows = pd.concat([pd.read_parquet(path) for path in sorted(folder.glob("in/*"))], ignore_index=True)
-    model = DiffoRRegressor("fast", guide=False, max_steps=3, n_samples=8, random_state=0, verbose=0)
+    model = DiffoRRegressor("fast", prior=None, max_steps=3, n_samples=8, random_state=0, verbose=0)
     model.fit(rows[["x"]], np.sin(rows["x"])).save("model")
     assert (
         main(["score", "model", "in/*.parquet", "--out", "answers", "--engine", "ray", "--keep", "id", "--quiet"]) == 0

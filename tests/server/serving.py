@@ -17,7 +17,9 @@ import httpx
 import numpy as np
 import pandas as pd
 
-QUICK: dict[str, Any] = {"max_steps": 20, "n_members": 1, "guide": False, "random_state": 0, "verbose": 0}
+PLAIN: dict[str, Any] = {"max_steps": 20, "random_state": 0, "verbose": 0}
+QUICK: dict[str, Any] = {**PLAIN, "prior": None}
+PAPER: dict[str, Any] = {**PLAIN, "method_settings": {"n_increments": 4, "denoiser": "mlp", "width": 16}}
 
 
 def make_flats(n: int = 120, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:

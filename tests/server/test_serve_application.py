@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import numpy as np
 import pytest
-from serving import QUICK, as_rows, make_flats
+from serving import PLAIN, QUICK, as_rows, make_flats
 
 pytest.importorskip("fastapi")
 
@@ -43,7 +43,7 @@ def message(answer):
 
 def test_grades_have_no_quantiles(flats, row):
     table, price = flats
-    model = DiffoRClassifier("fast", width=32, **QUICK).fit(table, np.digitize(price, [150, 280]))
+    model = DiffoRClassifier("fast", **QUICK).fit(table, np.digitize(price, [150, 280]))
     good, bad = send(model, {"rows": [row]}, {"rows": [row], "quantiles": [0.5]})
     assert good.json()["predictions"][0]["grades"].keys() == {"0", "1", "2"}
     assert (bad.status_code, message(bad)) == (
@@ -53,7 +53,7 @@ def test_grades_have_no_quantiles(flats, row):
 
 
 def test_points_have_neither_quantiles_nor_intervals(flats, row):
-    model = OrdinalRegressor("value-squared", **QUICK).fit(*flats)
+    model = OrdinalRegressor("value-squared", **PLAIN).fit(*flats)
     good, quantiles, interval = send(
         model, {"rows": [row]}, {"rows": [row], "quantiles": [0.5]}, {"rows": [row], "coverage": 0.9}
     )
@@ -71,7 +71,7 @@ def test_points_have_neither_quantiles_nor_intervals(flats, row):
 
 
 def test_a_model_that_fails_is_the_servers_fault_and_ends_nothing(flats, row, monkeypatch):
-    model = DiffoRRegressor("fast", width=32, **{**QUICK, "max_steps": 2}).fit(*flats)
+    model = DiffoRRegressor("fast", **{**QUICK, "max_steps": 2}).fit(*flats)
     answer, calls = model.predict_opened, []
 
     def fail_once(*given, **side):
@@ -91,14 +91,14 @@ def test_a_model_that_fails_is_the_servers_fault_and_ends_nothing(flats, row, mo
 
 def test_what_the_model_says_about_rows_is_passed_on(flats, row):
     table, price = flats
-    model = OrdinalRegressor("swat-geometric", **QUICK).fit(table, price, duration=price + 30)
+    model = OrdinalRegressor("swat-geometric", **PLAIN).fit(table, price, duration=price + 30)
     without, given = send(model, {"rows": [row]}, {"rows": [{**row, "duration": 300.0}]})
     assert (without.status_code, given.status_code) == (422, 200)
     assert "needs the column 'duration' beside features and targets, however: no column was given" in message(without)
 
 
 def test_levels_that_training_did_not_have_are_answered_with_a_warning(flats, row):
-    model = DiffoRRegressor("fast", width=32, **{**QUICK, "max_steps": 2}).fit(*flats)
+    model = DiffoRRegressor("fast", **{**QUICK, "max_steps": 2}).fit(*flats)
     (answer,) = send(model, {"rows": [{**row, "city": "Paris"}]})
     assert answer.status_code == 200
     assert "'city' is 'Paris', which no training row had" in answer.json()["warnings"][0]

@@ -75,17 +75,20 @@ def test_the_model_tells_what_it_is(client, flat_model):
 
 def test_the_document_has_the_models_own_columns_and_its_example_is_answered(client):
     document = client.get("/openapi.json").json()
-    assert set(document["paths"]) == {"/predict", "/trajectory", "/model", "/health"}
+    assert set(document["paths"]) == {"/predict", "/model", "/health"}  # no chain
     body = document["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     row = body["properties"]["rows"]["items"]
     assert row["required"] == ["size", "rooms", "city"]
     assert client.post("/predict", json={"rows": [row["example"]]}).status_code == 200
 
 
-def test_the_chain_of_one_row(client, rows):
-    told = client.post("/trajectory", json={"rows": rows[:1]}).json()
+def test_the_chain_of_one_row(served_chain, client, rows):
+    assert client.post("/trajectory", json={"rows": rows[:1]}).status_code >= 400  # of a model that has none
+    with served_chain.client() as client:
+        told = client.post("/trajectory", json={"rows": rows[:1]}).json()
+        refused = client.post("/trajectory", json={"rows": rows[:2]})
+        assert "/trajectory" in client.get("/openapi.json").json()["paths"]
     assert [step["time"] for step in told["steps"]] == sorted((step["time"] for step in told["steps"]), reverse=True)
-    refused = client.post("/trajectory", json={"rows": rows[:2]})
     assert (refused.status_code, refused.json()["detail"][0]["msg"]) == (
         422,
         "a chain is that of one row, however: there are 2; send one",

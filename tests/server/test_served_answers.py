@@ -1,16 +1,22 @@
 """What the server answers is what the model says: the same rows, put to it alone or with others."""
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
-from serving import QUICK, as_rows, make_flats
+from serving import PAPER, PLAIN, QUICK, as_rows, make_flats
 
 pytest.importorskip("fastapi")
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
+from diffor.cdf_prediction import CdfPrediction
+from diffor.conformal import Calibration, open_intervals
+from diffor.grades import decide_grades
 from diffor.model_report.reading import trajectory_of
 from diffor.server.answers import Asked, ModelAnswers, Question
 from diffor.server.columns import columns_of
-from diffor.server.rows import check_rows
+from diffor.server.rows import CheckedRows, check_rows
 
 LEVELS = (0.1, 0.5, 0.123456789)
 
@@ -34,14 +40,14 @@ def flats():
 
 @pytest.fixture(scope="module")
 def values(flats):
-    return DiffoRRegressor("fast", bounds=(0, 500), width=32, **QUICK).fit(*flats)
+    return DiffoRRegressor("fast", bounds=(0, 500), **QUICK).fit(*flats)
 
 
 @pytest.fixture(scope="module")
 def graded(flats):
     table, price = flats
     names = np.array(["low", "mid", "high"])[np.digitize(price, [150, 280])]
-    return DiffoRClassifier("fast", grades=["low", "mid", "high"], width=32, **QUICK).fit(table, names)
+    return DiffoRClassifier("fast", grades=["low", "mid", "high"], **QUICK).fit(table, names)
 
 
 def test_values_are_those_of_predict(values, flats):
@@ -114,7 +120,7 @@ def test_guaranteed_answers_are_those_of_the_calibrated_model(kind, flats, reque
 
 def test_a_method_of_points_has_no_spread(flats):
     table, price = flats
-    model = OrdinalRegressor("value-squared", **QUICK).fit(table, price)
+    model = OrdinalRegressor("value-squared", **PLAIN).fit(table, price)
     (answer,) = ModelAnswers(model)([question(model, table[:3], levels=None, coverage=None)])
     assert part(answer, "point") == model.predict(table[:3]).tolist()
     for name in ("quantiles", "interval", "grades", "increments"):
@@ -123,14 +129,14 @@ def test_a_method_of_points_has_no_spread(flats):
 
 def test_methods_with_side_columns_get_them(flats):
     table, price = flats
-    model = OrdinalRegressor("cwm", **QUICK).fit(table, price, duration=price + 30)
+    model = OrdinalRegressor("cwm", **PLAIN).fit(table, price, duration=price + 30)
     (answer,) = ModelAnswers(model)([question(model, table[:5], side={"duration": price[:5] + 30})])
     assert part(answer, "point") == model.predict(table[:5], duration=price[:5] + 30).tolist()
 
 
 def test_questions_with_and_without_an_optional_side_are_not_joined(flats):
     table, price = flats
-    model = OrdinalRegressor("swat-geometric", **QUICK).fit(table, price)
+    model = OrdinalRegressor("swat-geometric", **PLAIN).fit(table, price)
     with_side = question(model, table[:2], side={"duration": price[:2] + 30})
     answers = ModelAnswers(model)([with_side, question(model, table[:2])])
     assert part(answers[0], "point") == model.predict(table[:2], duration=price[:2] + 30).tolist()
@@ -139,13 +145,16 @@ def test_questions_with_and_without_an_optional_side_are_not_joined(flats):
 
 def test_other_methods_of_grades_decide_in_their_own_way(flats):
     table, price = flats
-    model = OrdinalClassifier("corn", **QUICK).fit(table, np.digitize(price, [150, 280]))
+    model = OrdinalClassifier("corn", **PLAIN).fit(table, np.digitize(price, [150, 280]))
     (answer,) = ModelAnswers(model)([question(model, table[:6], levels=None)])
     assert part(answer, "point") == model.predict(table[:6]).tolist()
     assert list(part(answer, "grades")[0]) == ["0", "1", "2"]
 
 
-def test_the_chain_of_a_row_is_that_of_its_model(values, graded, flats):
+def test_the_chain_of_a_row_is_that_of_its_model(flats):
+    table, price = flats
+    values = DiffoRRegressor("paper", bounds=(0, 500), **PAPER).fit(table, price)
+    graded = DiffoRClassifier("paper", **PAPER).fit(table, np.digitize(price, [150, 280]))
     for model in (values, graded):
         asked = question(model, flats[0][:1])
         told = ModelAnswers(model)([Question(asked.rows, asked.asked, along_chain=True)])[0]
@@ -156,3 +165,65 @@ def test_the_chain_of_a_row_is_that_of_its_model(values, graded, flats):
             assert step["levels"][-1] == pytest.approx(np.mean(step["values"]), rel=1e-5)
             assert (np.diff([0.0, *step["levels"]]) >= 0).all()
         assert told["steps"][0]["noise"] > 0.9 > 0.1 > told["steps"][-1]["noise"]
+
+
+# Distributions in closed form.
+
+
+class ClosedForm:
+    """A model whose answer is a distribution in closed form that moves with the one column of its rows."""
+
+    default_statistic = "median"
+    settings_ = SimpleNamespace(method="one-call")
+
+    def __init__(self, knots, conformal=None):
+        self.knots, self.conformal_ = np.asarray(knots, dtype=float), conformal
+
+    def predict_distribution(self, X):
+        place = X["size"].to_numpy()[:, None]
+        heights = np.clip((self.knots - 0.5) / 3 + place, 0, 1)
+        heights[:, 0], heights[:, -1] = 0, 1
+        return CdfPrediction(self.knots, heights)
+
+    def predict_opened(self, X, threshold):
+        prediction, bounds = self.predict_distribution(X), (self.knots[0], self.knots[-1])
+        return prediction, None if threshold is None else open_intervals(prediction, threshold, bounds)
+
+
+class ClosedFormGrades(ClosedForm):
+    classes_ = np.array(["low", "mid", "high"])
+
+    def predict_distribution(self, X):
+        place = X["size"].to_numpy()
+        columns = [0 * place, place / 2, place / 2, place, place, 0 * place + 1]
+        return CdfPrediction(self.knots, np.stack(columns, axis=1))
+
+    def decide(self, prediction, probabilities, decision=None):
+        return decide_grades(probabilities, "median")
+
+
+def closed_answer(model, sizes, **asked):
+    rows = CheckedRows(pd.DataFrame({"size": sizes}), {})
+    (answer,) = ModelAnswers(model)([Question(rows, Asked(increments=False, **asked))])
+    return answer
+
+
+@pytest.mark.parametrize("scores", [None, np.linspace(-0.5, 0.2, 99)])
+def test_answers_in_closed_form_are_continuous_in_the_columns(scores):
+    calibration = None if scores is None else Calibration.of(scores, (0, 3))
+    model = ClosedForm([0, 0, 1, 2, 2, 3], calibration)
+    sizes = np.linspace(-0.2, 0.4, 40)
+    one, other = (closed_answer(model, sizes + move, coverage=0.8) for move in (0, 1e-11))
+    for name in ("point", "interval"):
+        np.testing.assert_allclose(part(one, name), part(other, name), atol=1e-8)
+    spread = [list(quantiles.values()) for quantiles in part(one, "quantiles")]
+    np.testing.assert_allclose(spread, [list(quantiles.values()) for quantiles in part(other, "quantiles")], atol=1e-8)
+    assert len(np.unique(part(one, "point"))) > 10
+
+
+def test_grades_in_closed_form_have_exact_probabilities():
+    model = ClosedFormGrades([0, 0, 1, 1, 2, 2])
+    answer = closed_answer(model, [0.2, 0.7], levels=None, coverage=0.6)
+    assert list(part(answer, "grades")[0].values()) == pytest.approx([0.1, 0.1, 0.8])
+    assert part(answer, "point") == ["high", "mid"]
+    assert part(answer, "interval") == [["high", "high"], ["low", "mid"]]

@@ -48,7 +48,7 @@ def test_images_are_answered_as_files_are(face_model, faces, tmp_path):
         answer = client.post("/predict", files=upload(*paths), data={"coverage": "0.8", "quantiles": "[0.5]"})
         assert answer.status_code == 200, answer.text
         assert client.get("/model").json()["images"] == {"side": 16}
-        assert len(client.post("/trajectory", files=upload(paths[0])).json()["steps"]) > 1
+        assert client.post("/trajectory", files=upload(paths[0])).status_code >= 400  # there is no chain
         document = client.get("/openapi.json").json()
     told = answer.json()["predictions"]
     assert np.array([one["point"] for one in told]) == pytest.approx(face_model.predict(paths), rel=1e-5)

@@ -9,6 +9,7 @@ import pytest
 from serving import QUICK, make_flats, serve
 
 from diffor import DiffoRClassifier
+from diffor.value_estimator import N_RANGES
 
 pytest.importorskip("fastapi")
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -73,15 +74,15 @@ def field(page, name):
     return page.get_by_label(name, exact=True)
 
 
-def test_the_page_opens_with_an_answer_and_its_pictures(page, flat_model):
+def test_the_page_opens_with_an_answer_and_its_pictures(page):
     assert page.title() == "the target — flats"
     assert [label.inner_text() for label in page.locator("#fields label").all()] == ["size", "rooms", "city"]
     assert page.locator("#column-2 option").all_inner_texts()[1:] == ["Bern", "Oslo", "Rome"]
-    page.wait_for_selector("#chain .picture svg")
-    for card in ("#answer", "#increments", "#chain", "#whatif"):
+    page.wait_for_selector("#increments .picture svg")
+    for card in ("#answer", "#increments", "#whatif"):
         assert page.locator(f"{card} .picture svg").get_attribute("aria-label")
-    model = flat_model[1]
-    assert page.locator("#increments .picture rect.shade").count() == 2 * model.settings_.n_increments
+    assert page.locator("#increments .picture rect.shade").count() == 2 * N_RANGES
+    assert not page.locator("#chain").is_visible(), "this model has no chain to follow"
     assert "90 % likely: " in page.locator("#answer .interval").inner_text()
 
 
@@ -114,8 +115,15 @@ def test_an_empty_field_is_not_known_and_a_wrong_one_says_so(page, flat_model):
     assert page.get_by_role("alert").first.inner_text() == "Some fields are not right yet; they say why."
 
 
-def test_the_chain_is_stepped_through_by_buttons_keys_and_slider(page):
+def test_the_chain_is_stepped_through_by_buttons_keys_and_slider(browser, served_chain):
+    with opened(browser, served_chain.address) as page:
+        step_through(page)
+
+
+def step_through(page):
     page.wait_for_selector("#chain[data-step]")
+    for card in ("#answer", "#increments", "#chain", "#whatif"):
+        assert page.locator(f"{card} .picture svg").get_attribute("aria-label")
     steps = int(field(page, "Step of the chain").get_attribute("max")) + 1
     words = page.locator("#chain .words")
     assert words.inner_text().startswith(f"Step 1 of {steps}, time 1000, 100 % noise")
@@ -226,7 +234,7 @@ def test_every_control_has_a_name(page):
 def test_it_fits_a_phone_and_words_can_be_read(browser, served, scheme):
     with opened(browser, served.address, viewport={"width": 360, "height": 740}, color_scheme=scheme) as page:
         page.wait_for_selector("#whatif .picture svg")
-        page.wait_for_selector("#chain .picture svg")
+        page.wait_for_selector("#increments .picture svg")
         assert page.evaluate("document.documentElement.scrollWidth") == 360
         colours = page.evaluate(
             """() => ['.point', '.interval', '.lead', 'button.primary', '.hint'].map((name) => {
@@ -250,12 +258,11 @@ def contrast(first, second):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_the_documents_are_a_page(browser, served):
-    with opened(browser, served.address + "/docs") as page:
+@pytest.mark.parametrize(("server", "further"), [("served", []), ("served_chain", ["POST /trajectory"])])
+def test_the_documents_are_a_page(browser, server, further, request):
+    with opened(browser, request.getfixturevalue(server).address + "/docs") as page:
         page.wait_for_selector(".path")
-        assert page.locator(".path h2").all_inner_texts() == [
-            "POST /predict", "POST /trajectory", "GET /model", "GET /health",
-        ]  # fmt: skip
+        assert page.locator(".path h2").all_inner_texts() == ["POST /predict", *further, "GET /model", "GET /health"]
         assert '"city":"Bern"' in page.locator(".path pre").first.inner_text()
 
 
@@ -269,7 +276,7 @@ def test_token_and_silence(browser, flat_model):
         field(page, "Token").fill(token)
         page.keyboard.press("Enter")
         page.wait_for_selector("#whatif .picture svg")
-        page.wait_for_selector("#chain .picture svg")
+        page.wait_for_selector("#increments .picture svg")
         running.stop()
         page.get_by_role("button", name="Predict").click()
         until(page, lambda: shown(page, "#trouble"))
@@ -285,7 +292,7 @@ def test_an_image_is_dropped_and_many_are_answered(browser, face_model, faces, t
         page.get_by_role("button", name="Predict").click()
         assert shown(page, "#trouble") == "Choose an image first."
         page.set_input_files("#picture", paths[0])
-        page.wait_for_selector("#chain .picture svg")
+        page.wait_for_selector("#increments .picture svg")
         assert distance(page, expected[0]) <= 0.51
         assert not page.locator("#whatif").is_visible()
         page.get_by_role("tab", name="Many rows").click()
@@ -302,11 +309,11 @@ def test_an_image_is_dropped_and_many_are_answered(browser, face_model, faces, t
 def test_grades_are_bars_and_their_names_are_the_scale(browser, tmp_path):
     table, price = make_flats()
     names = np.array(["low", "mid", "high"])[np.digitize(price, [150, 280])]
-    model = DiffoRClassifier("fast", grades=["low", "mid", "high"], width=32, **QUICK).fit(table, names)
+    model = DiffoRClassifier("fast", grades=["low", "mid", "high"], **QUICK).fit(table, names)
     model.save(tmp_path / "graded")
     with serve(tmp_path / "graded") as running, opened(browser, running.address) as page:
         page.wait_for_selector("#whatif .picture svg")
-        page.wait_for_selector("#chain .picture svg")
+        page.wait_for_selector("#increments .picture svg")
         assert shown(page, "#answer .point") in ("low", "mid", "high")
         assert page.locator("#answer .picture rect.track").count() == 3
         ticks = page.locator("#increments .picture text.tick").all_text_contents()

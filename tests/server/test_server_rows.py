@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from serving import QUICK, as_rows, make_flats
+from serving import PLAIN, as_rows, make_flats
 
 pytest.importorskip("fastapi")
 
@@ -127,7 +127,7 @@ def test_an_optional_side_column_is_in_all_rows_or_in_none():
 
 def test_columns_of_a_model_are_told_with_their_ranges_and_levels():
     table, price = make_flats()
-    model = OrdinalRegressor("cwm", **{**QUICK, "max_steps": 2}).fit(table, price, duration=price + 1)
+    model = OrdinalRegressor("cwm", **{**PLAIN, "max_steps": 2}).fit(table, price, duration=price + 1)
     told = {column["name"]: column for column in columns_of(model).to_json()}
     assert told["rooms"] | {"centre": 0} == {
         "name": "rooms", "kind": "number", "role": "feature", "required": True, "range": [1.0, 5.0], "centre": 0,

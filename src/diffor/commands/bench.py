@@ -129,11 +129,11 @@ def compute_features(cells: list[Cell], root: str | None) -> None:
 
 
 def _compute_features_of(name: str, images: ImageFeatures, root: str | None) -> None:
-    from diffor.datasets import DATASETS
+    from diffor.datasets import find_dataset
     from diffor.image_features import with_features
 
     try:
-        with_features(DATASETS[name].read(root), DATASETS[name], images, root)
+        with_features(find_dataset(name).read(root), find_dataset(name), images, root)
     except Exception as error:  # its cells will fail with the same words, and the others go on
         print(f"{name} has no features: {error}", file=sys.stderr)
 

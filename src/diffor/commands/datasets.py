@@ -29,6 +29,8 @@ SUITE_TITLES = {
     "shared": "shared: small tables, read from files",
     "synthetic": "synthetic: generated, their truth is known",
     "paper": "paper: its twelve benchmarks, read from files as their owners ship them",
+    "foundation": "foundation: a public benchmark of distributions, read from files, with figures of foundation models",
+    "confirmation": "confirmation: held apart, nothing was chosen on them; come with a package",
 }
 
 

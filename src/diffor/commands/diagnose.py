@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
         "diffor diagnose model test.csv",
         "diffor diagnose model test.csv --out theory.html",
     )
-    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote, of the method diffor")
+    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote, of the preset paper")
     command.add_argument("data", metavar="DATA", help="rows with their targets that the model was not trained on")
     command.add_argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
     command.add_argument("--out", metavar="PAGE.html", help="page with figures to write")
@@ -51,9 +51,12 @@ def run(arguments: argparse.Namespace) -> None:
         require_figures()
     names = files.column_names(data)
     model: Any = load_model(folder)
-    if model.settings_.method != "diffor":
-        raise UsageError(f"{folder} must be a DiffoR model, however: its method is {model.settings_.method!r}, of "
-                         "which the paper proves nothing; fit one without --method")  # fmt: skip
+    from diffor.methods import METHODS
+
+    if not METHODS[model.settings_.method].has_chain:
+        raise UsageError(f"{folder} must be a model of the paper's chain, however: its method is "
+                         f"{model.settings_.method!r}, of which the paper proves nothing; fit one with "
+                         "--preset paper")  # fmt: skip
     target = arguments.target or remembered_target(folder)
     require_columns([target], names, data)
     truth = true_targets(model, target, data)

@@ -26,11 +26,9 @@ def add(commands: Any) -> None:
     command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote, of the method diffor")
     command.add_argument("data", metavar="DATA", help="rows to learn from, as those of fit; targets are not looked at")
     command.add_argument("--out", required=True, metavar="STUDENT", help="folder of the student")
-    command.add_argument("--max-steps", type=as_count, default=800, metavar="N", help="of training (default: 800)")
-    command.add_argument("--max-rows", type=as_count, default=10_000, metavar="N",
-                         help="rows of DATA that are learned from at most (default: 10000)")  # fmt: skip
-    command.add_argument("--max-trees", type=as_count, default=250, metavar="N",
-                         help="trees of the guide that the student reads (default: 250)")  # fmt: skip
+    command.add_argument("--max-steps", type=as_count, default=2_000, metavar="N", help="of training (default: 2000)")
+    command.add_argument("--max-rows", type=as_count, default=20_000, metavar="N",
+                         help="rows of DATA that are learned from at most (default: 20000)")  # fmt: skip
     command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="of all that is random (default: 0)")
     command.add_argument("--quiet", action="store_true", help="show no progress")
     command.add_argument("--force", action="store_true", help="replace STUDENT if it exists")
@@ -52,7 +50,6 @@ def run(arguments: argparse.Namespace) -> None:
             table,
             max_rows=arguments.max_rows,
             max_steps=arguments.max_steps,
-            max_trees=arguments.max_trees,
             random_state=arguments.seed,
             verbose=0 if arguments.quiet else 1,
         )
@@ -71,12 +68,11 @@ def _notes(folder: Path) -> dict[str, Any] | None:
 
 
 def _summary(student: Any, n_rows: int, out: Path) -> str:
-    history, settings = student.history_, student.settings_
-    apart = {"quantile-regression": "standard deviations of all answers", "cross-entropy": "cross-entropy"}
+    history = student.history_
     return "\n".join([
-        f"student          {type(student).__name__}, method {settings.method}, {settings.n_members} members",
+        f"student          {type(student).__name__}, one network without priors",
         f"rows             {n_rows}",
         f"steps            {history.steps} ({history.stopped}) in {history.seconds:.1f} s",
-        f"from the teacher {history.best_score:.4g} ({apart[settings.method]}) at step {history.best_step}",
+        f"from the teacher {history.best_score:.4g} (mean distance of probabilities) at step {history.best_step}",
         f"saved in         {out}",
     ])  # fmt: skip

@@ -209,11 +209,10 @@ def _amounts(model: Any, level: float, effort: dict[str, int | None]) -> Callabl
 
 def _grades(model: Any, effort: dict[str, int | None]) -> Callable[..., tuple[Prediction, NDArray[Any], NDArray[Any]]]:
     """A function that answers rows with distributions, probabilities of grades and places of those it decides on."""
-    from diffor.grades import grade_shares
 
     def answer(table: Any, **side: Any) -> tuple[Prediction, NDArray[Any], NDArray[Any]]:
         prediction = model.predict_distribution(table, **effort, **side)
-        probabilities = grade_shares(prediction.samples, len(model.classes_))
+        probabilities = prediction.grade_probabilities(len(model.classes_))
         return prediction, probabilities, model.decide(prediction, probabilities)
 
     return answer

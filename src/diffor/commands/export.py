@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from diffor import files
-from diffor.commands.arguments import add_command, as_count, as_levels, as_share
+from diffor.commands.arguments import add_command, as_levels, as_share
 from diffor.commands.model_folder import is_classifier, load_model
 from diffor.commands.usage import UsageError, library_messages
 
@@ -22,12 +22,10 @@ def add(commands: Any) -> None:
         run,
         "write a model's whole answer as one ONNX program, which runs without torch and diffor",
         "diffor export model --out model.onnx",
-        "diffor export model --out model.onnx --samples 64 --coverage 0.8 --quantiles 0.1,0.5,0.9",
+        "diffor export model --out model.onnx --coverage 0.8 --quantiles 0.1,0.5,0.9",
     )
     command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
     command.add_argument("--out", required=True, metavar="FILE", help=".onnx file to write")
-    command.add_argument("--samples", type=as_count, metavar="N", help="samples per row (default: the model's)")
-    command.add_argument("--steps", type=as_count, metavar="N", help="denoiser calls per sample (default: the model's)")
     command.add_argument(
         "--quantiles", type=as_levels, metavar="Q,...", help=f"levels of the output quantiles (default: {LEVELS})"
     )
@@ -49,15 +47,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     with library_messages():
         facts = export_model(
-            model,
-            out,
-            n_samples=arguments.samples,
-            n_steps=arguments.steps,
-            quantiles=arguments.quantiles or as_levels(LEVELS),
-            coverage=arguments.coverage or 0.9,
+            model, out, quantiles=arguments.quantiles or as_levels(LEVELS), coverage=arguments.coverage or 0.9
         )
     columns, images = facts["columns"], facts["images"]
     pixels = "" if images is None else f"an image of {images['side']} pixels a side, "
-    print(f"{out}: {pixels}{len(columns['numbers'])} numbers, {len(columns['categories'])} categories and "
-          f"{facts['noise_width']} normal numbers of noise in for each row, {facts['n_samples']} samples out; "
-          f"{out.stat().st_size / 1e6:.1f} MB")  # fmt: skip
+    print(f"{out}: {pixels}{len(columns['numbers'])} numbers and {len(columns['categories'])} categories in for each "
+          f"row; {out.stat().st_size / 1e6:.1f} MB")  # fmt: skip

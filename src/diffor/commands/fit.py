@@ -80,12 +80,12 @@ def add_task_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="legal range of the target")
     command.add_argument(
         "--transform",
-        choices=("auto", "uniform", "quantile", "log"),
-        help="how the range is spread (default: the preset's; uniform for other methods than diffor)",
+        choices=("uniform", "quantile", "log"),
+        help="how the range is spread, for other methods than diffor (default: uniform)",
     )
     command.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
     command.add_argument("--weight", metavar="COL", help="column that says how much each row counts")
-    command.add_argument("--no-guide", action="store_true", help="networks alone, not advised by boosted trees")
+    command.add_argument("--no-prior", action="store_true", help="networks alone, not advised by trees and processes")
     command.add_argument("--batch-size", type=as_count, metavar="N", help="rows of a step (default: the preset's)")
     command.add_argument("--max-steps", type=as_count, metavar="N", help="training steps at most")
     command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
@@ -122,9 +122,15 @@ def run(arguments: argparse.Namespace) -> None:
     _check_calibration_file(arguments)
     check_log_target(arguments.log_to)
     check_method_choice(arguments)
-    if arguments.diagnose and arguments.method != DIFFOR:
-        raise UsageError(f"--diagnose is for diffor, whose theory is measured, however: --method is "
-                         f"{arguments.method}; leave it out")  # fmt: skip
+    if arguments.diagnose and (arguments.method, arguments.preset) != (DIFFOR, "paper"):
+        raise UsageError("--diagnose is for the paper's chain, whose theory is measured, however: --method is "
+                         f"{arguments.method} and --preset {arguments.preset}; leave it out")  # fmt: skip
+    if arguments.method == DIFFOR and arguments.transform is not None:
+        raise UsageError("--transform is for other methods, however: --method is diffor, whose borders follow the "
+                         "data; leave it out")  # fmt: skip
+    if arguments.no_prior and (arguments.method != DIFFOR or arguments.preset == "paper"):
+        raise UsageError("--no-prior is for diffor's own presets, however: --method is "
+                         f"{arguments.method} and --preset {arguments.preset}; leave it out")  # fmt: skip
     if is_streamed(arguments):
         _run_streamed(arguments, out)
         return
@@ -299,7 +305,6 @@ def make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> A
 
     shared = {
         "preset": arguments.preset,
-        "guide": False if arguments.no_guide else None,
         "batch_size": arguments.batch_size,
         "max_steps": arguments.max_steps,
         "time_limit": arguments.time_limit,
@@ -310,10 +315,10 @@ def make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> A
     }
     bounds = None if arguments.bounds is None else tuple(arguments.bounds)
     if arguments.method == DIFFOR:
-        shared["diagnose"] = arguments.diagnose or None
+        shared |= {"diagnose": arguments.diagnose or None, "prior": None if arguments.no_prior else "auto"}
         if grades is not None:
             return DiffoRClassifier(grades=grades or None, **shared)
-        return DiffoRRegressor(bounds=bounds, transform=arguments.transform, **shared)
+        return DiffoRRegressor(bounds=bounds, **shared)
     shared["method_settings"] = method_settings(arguments)
     if grades is not None:
         return OrdinalClassifier(arguments.method, grades=grades or None, **shared)
@@ -330,6 +335,7 @@ def _summary(model: Any, rows: list[str], out: Path) -> str:
     score = "none, there were no validation rows"
     if history.best_score is not None:
         score = f"{history.best_score:.4g} at step {history.best_step}"
+    rows_scored = "held-out CRPS  " if model.priors_ is not None else "validation CRPS"
     calibrated = []
     if model.conformal_ is not None:
         calibrated = [f"coverage         calibrated on {model.conformal_.n_rows} rows"]
@@ -339,7 +345,7 @@ def _summary(model: Any, rows: list[str], out: Path) -> str:
         *rows,
         f"columns          {', '.join(listed)}",
         f"steps            {history.steps} ({history.stopped}) in {history.seconds:.1f} s",
-        f"validation CRPS  {score}",
+        f"{rows_scored}  {score}",
         *calibrated,
         f"saved in         {out}",
     ])  # fmt: skip

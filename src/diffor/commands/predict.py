@@ -141,7 +141,7 @@ def _threshold(model: Any, arguments: argparse.Namespace) -> float | None:
     """How far a calibrated model's intervals or sets must be opened; None where no guarantee is asked for or given."""
     if model.conformal_ is None or arguments.coverage is None:
         return None
-    count, steps = model.settings_.n_samples, model.settings_.n_steps
+    count, steps = model.settings_.n_samples, model.settings_.method_settings.get("n_steps")
     if arguments.samples not in (None, count):
         raise UsageError(
             f"--coverage of a calibrated MODEL needs the {count} samples per row that it was calibrated with, however: "
@@ -196,10 +196,9 @@ def _grade_answers(
     threshold: float | None,
 ) -> Iterator[NDArray[Any]]:
     from diffor.conformal import open_sets, probable_sets
-    from diffor.grades import grade_shares
 
     prediction = model.predict_distribution(table, arguments.samples, n_steps=arguments.steps, **side)
-    probabilities = grade_shares(prediction.samples, len(model.classes_))
+    probabilities = prediction.grade_probabilities(len(model.classes_))
     yield model.classes_[model.decide(prediction, probabilities, arguments.statistic)]
     yield from probabilities.T
     if arguments.coverage is None:

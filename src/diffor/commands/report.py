@@ -50,12 +50,16 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.out is not None:
         _write(arguments, cells, n_damaged, methods)
     if arguments.json:
+        from diffor.foundation_tables import foundation_numbers
         from diffor.leaderboard import leaderboard_numbers
         from diffor.paper_tables import paper_numbers, paper_tables
 
         numbers, tables = leaderboard_numbers(cells, methods), paper_tables(cells, methods)
         if tables:
             numbers["beside_the_paper"] = paper_numbers(tables)
+        beside = foundation_numbers(cells, methods)
+        if beside:
+            numbers["beside_foundation_models"] = beside
         print(json.dumps(numbers, allow_nan=False))
 
 

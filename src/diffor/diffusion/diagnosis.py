@@ -13,10 +13,10 @@ from torch import Tensor
 from diffor.diffusion.analysis import NoiseIdentity, OrdinalBounds, bounds_by_count, bounds_by_time, noise_identity
 from diffor.diffusion.contraction import Contraction, contraction
 from diffor.diffusion.fusion import LinearFusion, TimeSelection, linear_fusion
-from diffor.diffusion.increment_diffusion import IncrementDiffusion, squeeze
-from diffor.diffusion.increments import aggregate_increments
+from diffor.diffusion.increments import aggregate_increments, squeeze
 from diffor.diffusion.interference import TimeInterference, time_interference
 from diffor.diffusion.networks import TransformerDenoiser
+from diffor.diffusion.paper import IncrementDiffusion
 from diffor.diffusion.representation import Representation, compare_embeddings, embeddings
 from diffor.diffusion.scale_information import N_BINS, ScaleInformation, scale_information
 

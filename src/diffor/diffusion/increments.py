@@ -26,20 +26,6 @@ def split_increments(y: Tensor, count: int) -> Tensor:
     return (y[..., None] - lower).clamp(0.0, width)
 
 
-def refine_increments(increments: Tensor, factor: int) -> Tensor:
-    """The same increments on intervals ``factor`` times as fine: each is filled from below, as a thermometer is.
-
-    **Shape:** ``(..., S)`` -> ``(..., S * factor)``.
-
-    >>> import torch
-    >>> refine_increments(torch.tensor([[0.5, 0.125]]), factor=2)
-    tensor([[0.2500, 0.2500, 0.1250, 0.0000]])
-    """
-    width = 1.0 / (increments.shape[-1] * factor)
-    lower = torch.arange(factor, dtype=increments.dtype, device=increments.device) * width
-    return (increments[..., None] - lower).clamp(0.0, width).flatten(-2)
-
-
 def aggregate_increments(increments: Tensor) -> Tensor:
     """Sum the usable part of each increment to a value in [0, 1].
 
@@ -95,3 +81,13 @@ def _log_times(count: int, n_times: int) -> tuple[int, ...]:
         # Above its finer neighbour; log spacing lies below linear spacing, so each coarser head still finds a time.
         times.append(max(even, times[-1] + 1))
     return tuple(reversed(times))
+
+
+def stretch(increments: Tensor) -> Tensor:
+    """Increments in [0, 1 / S] to the clean vector in [-1, 1]. **Shape:** ``(..., S)``."""
+    return increments * (2 * increments.shape[-1]) - 1
+
+
+def squeeze(clean: Tensor) -> Tensor:
+    """The inverse of :func:`stretch`; what lies outside [-1, 1] is left to the aggregation to clip."""
+    return (clean + 1) / (2 * clean.shape[-1])

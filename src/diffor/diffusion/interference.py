@@ -21,7 +21,7 @@ from diffor.diffusion.increments import split_increments
 from diffor.optimizer import FlatAdam
 
 if TYPE_CHECKING:  # which itself imports this file, for the figures it logs in training
-    from diffor.diffusion.increment_diffusion import IncrementDiffusion
+    from diffor.diffusion.paper import IncrementDiffusion
 
 Array = NDArray[np.floating]
 N_SHARED_STEPS = 200
@@ -171,7 +171,7 @@ def time_losses(
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(increments.shape, generator=generator).to(increments)
     misses, estimates = method.call_at_aligned_times(features, increments, noise)
-    of_heads = method.increment_errors(method.heads.logits(estimates), increments).mean(dim=0)
+    of_heads = (increments - method.heads(estimates)).square().mean(dim=0)
     return list(misses.square().mean(dim=(0, 2))), list(of_heads), estimates
 
 
@@ -201,8 +201,8 @@ def _fit_shared_head(
     optimizer = FlatAdam(head.parameters())
 
     def losses() -> Tensor:
-        own = head(estimates).diagonal(dim1=1, dim2=2)  # (n, S): at head k's time the k-th increment
-        return method.increment_errors(own, increments).mean(dim=0)
+        own = torch.sigmoid(head(estimates).diagonal(dim1=1, dim2=2))  # (n, S): at head k's time the k-th increment
+        return (increments - own / count).square().mean(dim=0)
 
     hidden = list(head[0].parameters())  # each time has its own output, which no other one touches
     start = gradient_interference(list(losses()), hidden, "shared head, untrained")

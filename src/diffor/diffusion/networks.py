@@ -206,3 +206,14 @@ class IncrementHeads(nn.Module):
     def forward(self, estimates: Tensor) -> Tensor:
         """Decode the increments. **Shape:** ``(..., S, S)`` -> ``(..., S)`` in [0, 1 / S]."""
         return torch.sigmoid(self.logits(estimates)) / estimates.shape[-1]
+
+
+def make_denoiser(
+    name: str, n_increments: int, n_features: int, width: int, n_layers: int, n_attention_heads: int, dropout: float
+) -> Denoiser:
+    """Build the denoiser that a name stands for."""
+    if name not in DENOISERS:
+        raise ValueError(f"denoiser must be one of {', '.join(DENOISERS)}, however: denoiser={name!r}")
+    if name == "transformer":
+        return TransformerDenoiser(n_increments, n_features, width, n_layers, n_attention_heads, dropout)
+    return MLPDenoiser(n_increments, n_features, width, n_layers, dropout)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 PARAMETERIZATIONS = ("velocity", "noise", "clean")
 SCHEDULES = ("cosine", "linear")
+PROCESSES = ("diffusion", "flow_matching")
 
 
 class NoiseProcess(nn.Module, ABC):
@@ -196,3 +197,12 @@ def check_times(times: Sequence[int], n_times: int) -> None:
 def _check_n_times(n_times: int) -> None:
     if n_times < 1:
         raise ValueError(f"n_times must be at least 1, however: n_times={n_times}")
+
+
+def make_process(name: str, n_times: int, schedule: str, parameterization: str) -> NoiseProcess:
+    """Build the noise process that a name stands for."""
+    if name not in PROCESSES:
+        raise ValueError(f"process must be one of {', '.join(PROCESSES)}, however: process={name!r}")
+    if name == "diffusion":
+        return Diffusion(n_times, schedule, parameterization)
+    return FlowMatching(n_times, parameterization)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from diffor.diffusion.increment_diffusion import IncrementDiffusion
+from diffor.diffusion.paper import IncrementDiffusion
 
 Array = NDArray[np.floating]
 TOLERANCE = 1e-5

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from diffor.diffusion.analysis import corrupt_rows
-from diffor.diffusion.increment_diffusion import IncrementDiffusion, squeeze
-from diffor.diffusion.increments import split_increments
+from diffor.diffusion.increments import split_increments, squeeze
+from diffor.diffusion.paper import IncrementDiffusion
 
 Array = NDArray[np.floating]
 N_BINS = 4

@@ -7,8 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from diffor.encoders.guide import Guide
-from diffor.encoders.tabular import GuideEncoder, TabularEncoder
+from diffor.encoders.tabular import TabularEncoder
 from diffor.encoders.tabular_inputs import TabularInputs
 
 if TYPE_CHECKING:
@@ -24,12 +23,8 @@ ENCODERS: dict[str, Callable[..., TabularEncoder]] = {
 is described by trainable waves, with ``piecewise`` also by how far it fills pieces of its range."""
 
 
-def make_tabular_encoder(
-    name: str, inputs: TabularInputs, width: int, n_layers: int, dropout: float, is_guided: bool = False
-) -> TabularEncoder | GuideEncoder:
+def make_tabular_encoder(name: str, inputs: TabularInputs, width: int, n_layers: int, dropout: float) -> TabularEncoder:
     """Build the encoder that a name stands for, for the columns that were found."""
-    if name == "guide":
-        return GuideEncoder(width, dropout)
     if name not in ENCODERS:
         from diffor.encoders.image_encoders import IMAGE_ENCODERS, TIMM
 
@@ -42,7 +37,6 @@ def make_tabular_encoder(
         inputs.category_sizes,
         tables=inputs.tables,
         edges=inputs.number_edges,
-        is_guided=is_guided,
         width=width,
         n_layers=n_layers,
         dropout=dropout,
@@ -62,7 +56,6 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "ENCODERS",
     "IMAGE_ENCODERS",
-    "Guide",
     "ImageInputs",
     "TabularEncoder",
     "TabularInputs",

@@ -16,7 +16,7 @@ from diffor.encoders import efficientnet
 from diffor.encoders.convnets import ResNet, SmallConvNet, load_weights
 from diffor.encoders.efficientnet import EfficientNetLite0
 from diffor.encoders.mixed_precision import check_bfloat16
-from diffor.encoders.tabular import GuideEncoder, TabularEncoder
+from diffor.encoders.tabular import TabularEncoder
 from diffor.method import Encoder
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -148,7 +148,7 @@ class ImageTableEncoder(Encoder):
     Reads the images, then what the table's encoder reads.
     """
 
-    def __init__(self, images: Encoder, table: TabularEncoder | GuideEncoder) -> None:
+    def __init__(self, images: Encoder, table: TabularEncoder) -> None:
         super().__init__()
         self.images, self.table = images, table
         self.out_features = images.out_features + table.out_features

@@ -14,9 +14,8 @@ from diffor.encoders.tabular_inputs import UNKNOWN
 from diffor.method import Encoder
 
 BEYOND = 10.0  # piece lengths that the outermost codes reach beyond their ends
-N_GUIDE_STEPS = 32
-GUIDE_DROPOUT = 0.5
-GUIDE_SPREAD_SCALE = 10.0  # spreads are a few hundredths of the range
+WIDE_TABLE = 256
+"""Of more numbers than this none is embedded: each would become dozens, and so many say enough together."""
 
 
 class PeriodicEmbedding(nn.Module):
@@ -87,11 +86,8 @@ class TabularEncoder(Encoder):
     """Embeds numbers and categories and mixes them in a multilayer perceptron.
 
     ``embedding="none"`` takes the scaled numbers as they are, ``"periodic"`` describes each by waves, ``"piecewise"``
-    adds how far each has filled the pieces between the ``edges`` of its column. Where it ``is_guided`` there is a third
-    input, the :class:`~diffor.encoders.guide.Guide`'s answer: its place is coded as a thermometer and, beside the
-    perceptron, goes straight to the features. While training it is hidden for half of the rows, so that the encoder
-    learns to see for itself what the guide sees. ``tables`` say of each category how its embeddings are kept, all
-    ``dense`` unless given: see :attr:`~diffor.encoders.TabularInputs.tables`.
+    adds how far each has filled the pieces between the ``edges`` of its column. ``tables`` say of each category how its
+    embeddings are kept, all ``dense`` unless given: see :attr:`~diffor.encoders.TabularInputs.tables`.
 
     >>> import torch
     >>> encoder = TabularEncoder(n_numbers=3, category_sizes=[5], width=32)
@@ -107,15 +103,12 @@ class TabularEncoder(Encoder):
         tables: list[int | str] | None = None,
         embedding: str = "none",
         edges: list[list[float]] | None = None,
-        is_guided: bool = False,
         width: int = 256,
         n_layers: int = 2,
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        self.is_guided = is_guided
-        n_guide = N_GUIDE_STEPS + 1 if is_guided else 0
-        self.out_features = width + n_guide
+        self.out_features = width
         self.numbers = make_embedding(embedding, n_numbers, edges)
         kept = tables or ["dense"] * len(category_sizes)
         pairs = list(zip(category_sizes, kept, strict=True))
@@ -124,58 +117,24 @@ class TabularEncoder(Encoder):
         for table in self.categories:
             if isinstance(table, nn.Embedding):
                 nn.init.normal_(table.weight[1:], std=0.1)
-        n_in = numbers_width(self.numbers, n_numbers) + sum(sizes) + n_guide
+        n_in = numbers_width(self.numbers, n_numbers) + sum(sizes)
         layers: list[nn.Module] = []
         for place in range(n_layers):
             layers += [nn.Linear(max(n_in, 1) if place == 0 else width, width), nn.SiLU(), ByteDropout(dropout)]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Encode rows. **Shape:** numbers ``(n, p)``, codes ``(n, c)``, guide ``(n, 2)`` -> ``(n, out_features)``."""
+        """Encode rows. **Shape:** numbers ``(n, p)``, codes ``(n, c)`` -> ``(n, out_features)``."""
         numbers, codes = inputs[:2]
         parts = [self.numbers(numbers)]
         if isinstance(self.numbers, PiecewiseEmbedding):
             parts.append(numbers)
         parts += [table(codes[:, place]) for place, table in enumerate(self.categories)]
-        guide = [self.show_guide(inputs[2])] if self.is_guided else []
-        joined = torch.cat([*parts, *guide], dim=1)
+        joined = torch.cat(parts, dim=1)
         if joined.shape[1] == 0:  # every column was constant: there is nothing to tell rows apart
             joined = joined.new_zeros(len(joined), 1)
-        return torch.cat([self.layers(joined), *guide], dim=1)
-
-    def show_guide(self, guide: Tensor) -> Tensor:
-        """The guide's answer in code, hidden for some rows while training. **Shape:** ``(n, 2)`` -> ``(n, 33)``."""
-        code = code_guide(guide)
-        if not self.training:
-            return code
-        return code * (torch.rand(len(guide), 1, device=guide.device) >= GUIDE_DROPOUT)
-
-
-class GuideEncoder(Encoder):
-    """Reads nothing but the guide's answer, for tables too small or too noisy for a network to see more.
-
-    >>> import torch
-    >>> numbers, codes, guide = torch.randn(4, 3), torch.zeros(4, 0, dtype=torch.int64), torch.rand(4, 2)
-    >>> GuideEncoder(width=32)(numbers, codes, guide).shape
-    torch.Size([4, 65])
-    """
-
-    def __init__(self, width: int, dropout: float = 0.1) -> None:
-        super().__init__()
-        self.out_features = width + N_GUIDE_STEPS + 1
-        self.layers = nn.Sequential(nn.Linear(N_GUIDE_STEPS + 1, width), nn.SiLU(), ByteDropout(dropout))
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """Encode rows. **Shape:** numbers ``(n, p)``, codes ``(n, c)``, guide ``(n, 2)`` -> ``(n, out_features)``."""
-        code = code_guide(inputs[2])
-        return torch.cat([self.layers(code), code], dim=1)
-
-
-def code_guide(guide: Tensor) -> Tensor:
-    """The guide's place as a thermometer in [-1, 1], and its spread. **Shape:** ``(n, 2)`` -> ``(n, 33)``."""
-    place, spread = guide[:, :1], guide[:, 1:]
-    steps = torch.arange(N_GUIDE_STEPS, device=guide.device)
-    return torch.cat([(place * N_GUIDE_STEPS - steps).clamp(0, 1) * 2 - 1, spread * GUIDE_SPREAD_SCALE], dim=1)
+        features: Tensor = self.layers(joined)
+        return features
 
 
 def make_embedding(name: str, n_numbers: int, edges: list[list[float]] | None) -> nn.Module:

@@ -5,6 +5,7 @@ The cells themselves say which setting a method turns: the one in which it diffe
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from diffor import plots
+from diffor.diffusion import IncrementDiffusion
 from diffor.experiments.contrasts import (
     ALL_SETS,
     COMPARED,
@@ -24,7 +26,7 @@ from diffor.experiments.contrasts import (
 )
 from diffor.experiments.findings import Findings
 from diffor.leaderboard import Cells, Measure, names_in
-from diffor.presets import PRESETS, Settings
+from diffor.presets import PRESETS
 from diffor.report import Figure, Heading, Paragraph, Section, Table
 
 BASE, STEPS = "base", "n_steps"
@@ -123,7 +125,9 @@ def _base_value(setting: str, base: Mapping[str, Any], is_beside: bool) -> Value
     """What the base has there: as its cells say, or as its preset does."""
     if is_beside:
         return None
-    value: Value | None = base.get(setting, getattr(PRESETS["paper"], setting, getattr(Settings(), setting, None)))
+    of_method = inspect.signature(IncrementDiffusion).parameters
+    preset = of_method[setting].default if setting in of_method else getattr(PRESETS["paper"], setting, None)
+    value: Value | None = base.get(setting, preset)
     return value
 
 

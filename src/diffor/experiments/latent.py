@@ -185,6 +185,7 @@ def run_latent(dataset: str, root: str | None = None, size: str | None = None, s
     """Train the paper's model on a data set, and look at its heads on test rows beside those of an untrained one."""
     from diffor.datasets import DATASETS
     from diffor.estimator import DiffoRRegressor
+    from diffor.peers.ours import own_settings
 
     source = DATASETS[dataset]
     samples, (train, test) = source.read(root), source.split(root, seed)
@@ -194,7 +195,7 @@ def run_latent(dataset: str, root: str | None = None, size: str | None = None, s
     found = []
     for extra in ({}, UNTRAINED):
         given = {**SETTINGS[size], **extra, "bounds": source.bounds, "random_state": seed, "verbose": 0}
-        model = DiffoRRegressor("paper", **given).fit(samples.x.iloc[train], samples.y[train])
+        model = DiffoRRegressor("paper", **own_settings("paper", given)).fit(samples.x.iloc[train], samples.y[train])
         found.append(heads_of(model, samples.x.iloc[test]))
     named = f"The preset paper, size {size}," if size else "The preset paper"
     about = (

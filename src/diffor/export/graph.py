@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,21 +57,34 @@ class Value:
     def __le__(self, other: Value | float) -> Value:
         return self.graph.apply("LessOrEqual", self, self._beside(other), dtype=TRUTH)
 
-    def __ge__(self, other: Value | float) -> Value:
-        return self.graph.apply("GreaterOrEqual", self, self._beside(other), dtype=TRUTH)
+    def __rsub__(self, other: float) -> Value:
+        return self.graph.apply("Sub", self._beside(other), self)
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self.graph.apply("Div", self._beside(other), self)
 
     def equals(self, other: Value | float) -> Value:
         """Whether the elements are equal."""
         return self.graph.apply("Equal", self, self._beside(other), dtype=TRUTH)
+
+    def at_least(self, other: Value | float) -> Value:
+        """The larger of both."""
+        return self.graph.apply("Max", self, self._beside(other))
+
+    def at_most(self, other: Value | float) -> Value:
+        """The smaller of both."""
+        return self.graph.apply("Min", self, self._beside(other))
 
     def _beside(self, other: Value | float) -> Value:
         return other if isinstance(other, Value) else self.graph.constant(np.asarray(other, dtype=self.dtype))
 
     def cast(self, dtype: np.dtype[Any]) -> Value:
         """The same numbers as another kind."""
+        from onnx import helper
+
         if dtype == self.dtype:
             return self
-        return self.graph.apply("Cast", self, dtype=dtype, to=_onnx_kind(dtype))
+        return self.graph.apply("Cast", self, dtype=dtype, to=helper.np_dtype_to_tensor_dtype(dtype))
 
     def reshape(self, *shape: int) -> Value:
         """The same elements in another shape; -1 is the one extent that follows from the others."""
@@ -84,12 +97,12 @@ class Value:
     def take(self, places: Sequence[int] | NDArray[np.int64] | Value | int, axis: int = 1) -> Value:
         """Elements at some places along an axis, which a single place removes."""
         if not isinstance(places, Value):
-            places = self.graph.constant(np.asarray(places, dtype=np.int64))
+            wanted = np.asarray(places, dtype=np.int64)
+            if wanted.ndim and len(wanted) and (np.diff(wanted) == 1).all():  # neighbours are copied together
+                ends = ([wanted[0]], [wanted[-1] + 1], [axis])
+                return self.graph.apply("Slice", self, *(self.graph.constant(np.array(end)) for end in ends))
+            places = self.graph.constant(wanted)
         return self.graph.apply("Gather", self, places, axis=axis)
-
-    def take_each(self, places: Value) -> Value:
-        """In each row the elements at its own places. **Shape:** ``(n, m)``, places ``(n, q)`` -> ``(n, q)``."""
-        return self.graph.apply("GatherElements", self, places, axis=1)
 
     def clip(self, low: float, high: float) -> Value:
         """The value, not below ``low`` and not above ``high``."""
@@ -101,19 +114,15 @@ class Value:
         axes = self.graph.constant(np.array([axis], dtype=np.int64))
         return self.graph.apply("ReduceSum", self, axes, keepdims=int(keepdims))
 
-    def mean(self, axis: int) -> Value:
-        """Mean along an axis."""
+    def max(self, axis: int) -> Value:
+        """Largest along an axis, which is kept."""
         axes = self.graph.constant(np.array([axis], dtype=np.int64))
-        return self.graph.apply("ReduceMean", self, axes, keepdims=0)
+        return self.graph.apply("ReduceMax", self, axes, keepdims=1)
 
-    def cumsum(self, axis: int) -> Value:
-        """Running sums along an axis."""
-        return self.graph.apply("CumSum", self, self.graph.constant(np.asarray(axis, dtype=np.int64)))
-
-    def sorted(self, count: int, descending: bool = False) -> Value:
-        """The ``count`` elements of each row in order. **Shape:** ``(n, count)``, kept."""
-        size = self.graph.constant(np.array([count], dtype=np.int64))
-        return self.graph.apply("TopK", self, size, n_outputs=2, axis=-1, largest=int(descending), sorted=1)
+    def cummax(self, width: int) -> Value:
+        """The largest so far along the last axis, of ``width``. **Shape:** ``(a, b, width)``, kept."""
+        # A window that reaches back to the first element: quicker than any loop, for there is a kernel for it.
+        return self.graph.apply("MaxPool", self, kernel_shape=[width], pads=[width - 1, 0], strides=[1])
 
     def sigmoid(self) -> Value:
         """The logistic function."""
@@ -138,8 +147,7 @@ class Value:
         return self.graph.apply("Gemm", self, matrix, shift)
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """One operator with what it reads and writes."""
 
     op: str
@@ -149,8 +157,7 @@ class Node:
     attributes: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """An input or output of the program; None is an extent that may be any, the number of rows."""
 
     name: str
@@ -190,13 +197,19 @@ class Graph:
         *inputs: Value,
         dtype: np.dtype[Any] | None = None,
         domain: str = "",
-        n_outputs: int = 1,
         **attributes: Any,
     ) -> Value:
-        """The first result of an operator, of the kind of its first input unless told otherwise."""
-        names = tuple(f"{op}_{len(self.nodes)}_{place}" for place in range(n_outputs))
-        self.nodes.append(Node(op, domain, tuple(value.name for value in inputs), names, attributes))
-        return Value(self, names[0], inputs[0].dtype if dtype is None else dtype)
+        """The result of an operator, of the kind of its first input unless told otherwise."""
+        name = f"{op}_{len(self.nodes)}"
+        self.nodes.append(Node(op, domain, tuple(value.name for value in inputs), (name,), attributes))
+        return Value(self, name, inputs[0].dtype if dtype is None else dtype)
+
+    def sort(self, rows: Value, width: int) -> tuple[Value, Value]:
+        """The ``width`` elements of each row from low to high, and where they stood. **Shape:** ``(n, width)`` each."""
+        names = tuple(f"TopK_{len(self.nodes)}_{part}" for part in ("values", "places"))
+        size = self.constant(np.array([width], dtype=np.int64))
+        self.nodes.append(Node("TopK", "", (rows.name, size.name), names, {"axis": -1, "largest": 0, "sorted": 1}))
+        return Value(self, names[0], rows.dtype), Value(self, names[1], WHOLE)
 
     def concat(self, parts: Sequence[Value], axis: int = 1) -> Value:
         """Parts side by side."""
@@ -234,18 +247,4 @@ def _as_proto(port: Port) -> Any:
     from onnx import helper
 
     shape = ["rows" if extent is None else extent for extent in port.shape]
-    return helper.make_tensor_value_info(port.name, _onnx_kind(port.dtype), shape)
-
-
-def _onnx_kind(dtype: np.dtype[Any]) -> int:
-    from onnx import TensorProto
-
-    kinds = {
-        FLOAT: TensorProto.FLOAT,
-        DOUBLE: TensorProto.DOUBLE,
-        WHOLE: TensorProto.INT64,
-        BYTE: TensorProto.UINT8,
-        TRUTH: TensorProto.BOOL,
-        TEXT: TensorProto.STRING,
-    }
-    return int(kinds[dtype])
+    return helper.make_tensor_value_info(port.name, helper.np_dtype_to_tensor_dtype(port.dtype), shape)

@@ -1,32 +1,29 @@
-"""Encoders and denoisers as parts of a program: the same layers, without what only training needs."""
+"""Networks as parts of a program, without what only training needs: encoders, the one call, cross-fitted networks.
+
+They answer with minus their logits, at the knots of the distribution function, so that the largest so far is what makes
+the function rise, and its logistic is the function itself.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from diffor.diffusion.networks import Denoiser, MLPDenoiser, TransformerDenoiser, time_waves
-from diffor.encoders.tabular import (
-    GUIDE_SPREAD_SCALE,
-    N_GUIDE_STEPS,
-    GuideEncoder,
-    PeriodicEmbedding,
-    PiecewiseEmbedding,
-    TabularEncoder,
-)
-from diffor.export.graph import Graph, Value
+from diffor.diffusion.one_call import OneCall
+from diffor.encoders.fold_networks import LARGEST_LOGIT, LOGIT_OF_NORMAL, FoldNetworks
+from diffor.encoders.tabular import PeriodicEmbedding, PiecewiseEmbedding, TabularEncoder
+from diffor.export.columns import TableRows
+from diffor.export.graph import Value
 from diffor.export.refusal import ExportError
 from diffor.method import Encoder
 
 Array = NDArray[Any]
-Denoise = Callable[[Value, int], Value]
-"""What a denoiser answers to noisy increments of all samples, ``(n * m, S)``, at a time."""
+CERTAIN = 30.0
+"""Minus the logit of a knot that has everything below it."""
 
 
 def as_array(tensor: Tensor) -> Array:
@@ -41,55 +38,65 @@ def linear(value: Value, layer: nn.Linear) -> Value:
     return value.linear(as_array(layer.weight), bias)
 
 
-# --- encoders ---
+def relu(value: Value) -> Value:
+    """What is above zero."""
+    return value.graph.apply("Relu", value)
 
 
-def encode(
-    graph: Graph, encoder: Encoder, numbers: Value, codes: list[Value], guide: Value | None, n_numbers: int
-) -> Value:
-    """Features of rows. **Shape:** numbers ``(n, p)``, codes c times ``(n,)``, guide ``(n, 2)`` -> ``(n, d)``."""
-    if isinstance(encoder, GuideEncoder) and guide is not None:
-        code = code_guide(graph, guide)
-        return graph.concat([_layers(encoder.layers, code), code])
+def at_knots(weights: Array, source: Array, ends: float = 0.0) -> Array:
+    """Minus the weights of each knot's increment; below the first and above the last stand ends that are certain.
+
+    **Shape:** ``(..., S)``, source ``(m,)`` -> ``(..., m)``.
+    """
+    outside = np.full((*weights.shape[:-1], 1), ends)
+    return np.asarray(np.concatenate([-outside, -weights, outside], axis=-1)[..., source])
+
+
+# --- encoders of tables ---
+
+
+def encode(encoder: Encoder, rows: TableRows) -> Value:
+    """Features of rows. **Shape:** -> ``(n, d)``."""
     if not isinstance(encoder, TabularEncoder):
         raise ExportError(
             f"encoders must read tables to be exported, however: {type(encoder).__name__}; export a model of a table, "
             "such as of the features that diffor embed writes"
         )
-    parts = _describe_numbers(graph, encoder.numbers, numbers) if n_numbers else []
+    graph = rows.graph
+    parts = _describe_numbers(encoder.numbers, rows.numbers) if rows.n_numbers else []
     parts += [
         graph.constant(as_array(table.weight)).take(column, axis=0)  # type: ignore[arg-type]
-        for table, column in zip(encoder.categories, codes, strict=True)
+        for table, column in zip(encoder.categories, rows.codes, strict=True)
     ]
-    shown = [code_guide(graph, guide)] if encoder.is_guided and guide is not None else []
-    joined = graph.concat([*parts, *shown]) if parts or shown else numbers.sum(1, keepdims=True)
-    return graph.concat([_layers(encoder.layers, joined), *shown])
-
-
-def _layers(layers: nn.Sequential, value: Value) -> Value:
-    for layer in layers:
+    value = graph.concat(parts) if parts else rows.numbers.sum(1, keepdims=True)
+    for layer in encoder.layers:  # dropout drops nothing in use
         if isinstance(layer, nn.Linear):
             value = linear(value, layer)
         elif isinstance(layer, nn.SiLU):
             value = value.silu()
-    return value  # dropout drops nothing in use
+    return value
 
 
-def _describe_numbers(graph: Graph, embedding: nn.Module, numbers: Value) -> list[Value]:
+def _describe_numbers(embedding: nn.Module, numbers: Value) -> list[Value]:
     if isinstance(embedding, PeriodicEmbedding):
-        return [_waves(graph, embedding, numbers)]
-    if isinstance(embedding, PiecewiseEmbedding):
-        lower, length, least, most = (
-            graph.constant(as_array(getattr(embedding, name))) for name in ("lower", "length", "least", "most")
-        )
-        filled = (numbers.take(as_array(embedding.column)) - lower) / length
-        return [graph.apply("Min", graph.apply("Max", filled, least), most), numbers]
-    return [numbers]
+        return [_waves(embedding, numbers)]
+    return [_pieces(embedding, numbers), numbers] if isinstance(embedding, PiecewiseEmbedding) else [numbers]
 
 
-def _waves(graph: Graph, embedding: PeriodicEmbedding, numbers: Value) -> Value:
+def _pieces(embedding: PiecewiseEmbedding, numbers: Value) -> Value:
+    """How far numbers fill their pieces. **Shape:** ``(n, p)`` -> ``(n, out)``."""
+    column, lower, length, least, most = (
+        as_array(getattr(embedding, name)) for name in ("column", "lower", "length", "least", "most")
+    )
+    # A product with ones and zeros is exact, and many times as quick as picking single numbers.
+    chosen = np.eye(int(column.max()) + 1, dtype=np.float32)[:, column]
+    filled = numbers.linear(chosen.T, -lower) * numbers.graph.constant(1 / length)
+    return filled.at_least(numbers.graph.constant(least)).at_most(numbers.graph.constant(most))
+
+
+def _waves(embedding: PeriodicEmbedding, numbers: Value) -> Value:
     """Sines and cosines of each number, mixed. **Shape:** ``(n, p)`` -> ``(n, p * out)``."""
-    n_numbers = len(embedding.frequencies)
+    graph, n_numbers = numbers.graph, len(embedding.frequencies)
     columns = numbers.transpose(1, 0).reshape(n_numbers, -1, 1)  # (p, n, 1): each column has a matrix of its own
     angles = columns * (2 * math.pi) * graph.constant(as_array(embedding.frequencies)[:, None])  # (p, n, f)
     waves = graph.concat([graph.apply("Sin", angles), graph.apply("Cos", angles), columns], axis=2)
@@ -97,77 +104,93 @@ def _waves(graph: Graph, embedding: PeriodicEmbedding, numbers: Value) -> Value:
     return mixed.transpose(1, 0, 2).reshape(-1, n_numbers * embedding.out).silu()
 
 
-def code_guide(graph: Graph, guide: Value) -> Value:
-    """The guide's place as a thermometer, and its spread. **Shape:** ``(n, 2)`` -> ``(n, 33)``."""
-    steps = graph.constant(np.arange(N_GUIDE_STEPS, dtype=np.float32))
-    place = (guide.take([0]) * float(N_GUIDE_STEPS) - steps).clip(0.0, 1.0) * 2.0 - 1.0
-    return graph.concat([place, guide.take([1]) * GUIDE_SPREAD_SCALE])
+# --- from features to minus logits ---
 
 
-# --- denoisers ---
+def ask_once(method: OneCall, features: Value, source: Array) -> Value:
+    """What the one call says of every knot. **Shape:** ``(n, d)``, source ``(m,)`` -> ``(n, m)``."""
+    weight, bias = at_knots(as_array(method.direct.weight).T, source), as_array(method.direct.bias)
+    answer = features.linear(weight.T, at_knots(bias, source, CERTAIN))
+    if not len(method.blocks):
+        return answer
+    layers: Any = method.blocks
+    hidden = linear(features, layers[0])
+    for norm, first, _, _, second in list(layers)[1:]:
+        normed = hidden.normed(first.in_features, as_array(norm.weight), as_array(norm.bias))
+        hidden = linear(relu(linear(normed, first)), second) + hidden
+    of_hidden = at_knots(as_array(method.out.weight).T, source)
+    return relu(hidden).linear(of_hidden.T, np.zeros(len(source))) + answer
 
 
-def denoise_rows(denoiser: Denoiser, features: Value, n_samples: int) -> Denoise:
-    """A denoiser for the samples of rows with these features, which are looked at once for the whole chain."""
-    if isinstance(denoiser, MLPDenoiser):
-        of_rows = linear(features, denoiser.from_features)
-        return lambda noisy, t: _perceptron(denoiser, _conditions(denoiser, of_rows, t), noisy, n_samples)
-    if isinstance(denoiser, TransformerDenoiser):
-        of_rows = linear(features, denoiser.from_features)
-        return lambda noisy, t: _transformer(denoiser, _conditions(denoiser, of_rows, t), noisy, n_samples)
-    raise ExportError(f"denoisers must be mlp or transformer to be exported, however: {type(denoiser).__name__}")
+# --- cross-fitted networks ---
 
 
-@torch.no_grad()
-def _conditions(denoiser: Denoiser, of_rows: Value, t: int) -> Value:
-    """What features and time say together. **Shape:** ``(n, width)``, kept."""
-    time = torch.tensor(t, device=denoiser.from_time.weight.device)
-    described = denoiser.from_time(time_waves(time, denoiser.n_waves))
-    return of_rows + of_rows.graph.constant(as_array(described))
-
-
-def _perceptron(denoiser: MLPDenoiser, conditions: Value, noisy: Value, n_samples: int) -> Value:
-    """The residual perceptron. **Shape:** ``(n * m, S)``, kept."""
-    width = denoiser.to_output.in_features
-    projected = noisy @ noisy.graph.constant(np.ascontiguousarray(as_array(denoiser.from_noisy.weight).T))
-    hidden = projected.reshape(-1, n_samples, width) + conditions.reshape(-1, 1, width)
-    hidden = hidden.reshape(-1, width)
-    for block in denoiser.blocks:
-        hidden = linear(hidden.normed(width).silu(), block.linear) + hidden  # type: ignore[arg-type]
-    return linear(hidden.normed(width).silu(), denoiser.to_output)
-
-
-def _transformer(denoiser: TransformerDenoiser, conditions: Value, noisy: Value, n_samples: int) -> Value:
-    """Attention among the scales of each sample. **Shape:** ``(n * m, S)``, kept."""
-    graph, (n_scales, width) = noisy.graph, denoiser.scales.shape
-    tokens = linear(noisy.reshape(-1, 1), denoiser.from_noisy).reshape(-1, n_samples, n_scales, width)
-    tokens = tokens + graph.constant(as_array(denoiser.scales)) + conditions.reshape(-1, 1, 1, width)
-    tokens = tokens.reshape(-1, width)  # (n * m * S, width)
-    for layer in denoiser.layers.layers:
-        assert isinstance(layer, nn.TransformerEncoderLayer)
-        tokens = _attend(layer.self_attn, _normed(layer.norm1, tokens), n_scales) + tokens
-        widened = graph.apply("Gelu", linear(_normed(layer.norm2, tokens), layer.linear1))
-        tokens = linear(widened, layer.linear2) + tokens
-    last = denoiser.layers.norm
-    assert isinstance(last, nn.LayerNorm)
-    return linear(_normed(last, tokens), denoiser.to_output).reshape(-1, n_scales)
-
-
-def _normed(norm: nn.LayerNorm, tokens: Value) -> Value:
-    return tokens.normed(norm.normalized_shape[0], as_array(norm.weight), as_array(norm.bias))
-
-
-def _attend(attention: nn.MultiheadAttention, tokens: Value, n_tokens: int) -> Value:
-    """Self-attention among ``n_tokens`` tokens at a time. **Shape:** ``(N * n_tokens, width)``, kept."""
-    n_heads, size = attention.num_heads, attention.head_dim
-    assert attention.in_proj_weight is not None
-    assert attention.in_proj_bias is not None
-    weights = zip(as_array(attention.in_proj_weight).reshape(3, -1, n_heads * size),
-                  as_array(attention.in_proj_bias).reshape(3, -1), strict=True)  # fmt: skip
-    query, key, value = (
-        tokens.linear(weight, bias).reshape(-1, n_tokens, n_heads, size).transpose(0, 2, *order)
-        for (weight, bias), order in zip(weights, ((1, 3), (3, 1), (1, 3)), strict=True)
+def ask_folds(networks: FoldNetworks, rows: TableRows, prior: tuple[Value, Value] | None, source: Array) -> Value:
+    """What K networks say of every knot. **Shape:** prior twice ``(P, n, 1)``, source ``(m,)`` -> ``(K, n, m)``."""
+    inputs = _read_folds(networks, rows)
+    hidden = inputs
+    for layer in networks.layers:
+        value = _through(hidden, as_array(layer.weight), as_array(layer.bias))  # type: ignore[arg-type]
+        hidden = [(relu(value), networks.settings.width)]
+    weight, bias = (
+        [as_array(getattr(layer, part)) for layer in (networks.out, networks.direct)] for part in ("weight", "bias")
     )
-    shares = tokens.graph.apply("Softmax", (query @ key) * (1 / math.sqrt(size)), axis=-1)
-    mixed = (shares @ value).transpose(0, 2, 1, 3).reshape(-1, n_heads * size)
-    return linear(mixed, attention.out_proj)
+    joined = at_knots(np.concatenate(weight, axis=1), source)
+    answer = _through([*hidden, *inputs], joined, at_knots(bias[0] + bias[1], source, CERTAIN))
+    if len(bias[0]) == 1:
+        answer = answer.reshape(1, -1, len(source))
+    if prior is None or not networks.factors.shape[1]:
+        return answer
+    place, spread = prior
+    positions = rows.graph.constant(-at_knots(as_array(networks.positions), source).astype(np.float32))
+    rate = rows.graph.constant(np.array(LOGIT_OF_NORMAL, dtype=np.float32)) / spread
+    said = ((positions - place) * rate).clip(-LARGEST_LOGIT, LARGEST_LOGIT)  # (P, n, m)
+    mixed = rows.graph.constant(as_array(networks.factors)) @ said.reshape(networks.factors.shape[1], -1)
+    return answer + mixed.reshape(networks.n_folds, -1, len(source))
+
+
+def _read_folds(networks: FoldNetworks, rows: TableRows) -> list[tuple[Value, int]]:
+    """What first layers read, with its width. **Shape:** numbers ``(n, d)``, categories ``(n, d)`` or ``(K, n, d)``."""
+    graph, parts = rows.graph, []
+    if rows.n_numbers:
+        coded = [_pieces(networks.numbers, rows.numbers)] if networks.numbers.out else []
+        parts.append((graph.concat([*coded, rows.numbers]), networks.numbers.out + rows.n_numbers))
+        parts += _fold_waves(as_array(networks.frequencies)[:, 0], rows)
+    tables = [as_array(table) for table in networks.tables]
+    if tables:
+        is_one = networks.n_folds == 1
+        looked_up = [
+            graph.constant(table[0] if is_one else table).take(column, axis=0 if is_one else 1)
+            for table, column in zip(tables, rows.codes, strict=True)
+        ]
+        parts.append((graph.concat(looked_up, axis=1 if is_one else 2), sum(table.shape[2] for table in tables)))
+    return parts or [(rows.numbers.sum(1, keepdims=True), 0)]
+
+
+def _fold_waves(frequencies: Array, rows: TableRows) -> list[tuple[Value, int]]:
+    """Sines and cosines of each number, with their widths, none where there are none. **Shape:** ``(K, p, waves)``."""
+    n_folds, n_numbers, n_waves = frequencies.shape
+    if not n_waves:
+        return []
+    spread = np.zeros((n_folds, n_numbers, n_numbers * n_waves), dtype=np.float32)
+    for place in range(n_numbers):
+        spread[:, place, place * n_waves : (place + 1) * n_waves] = 2 * np.pi * frequencies[:, place]
+    angles = rows.numbers @ rows.graph.constant(spread[0] if n_folds == 1 else spread)
+    return [(rows.graph.apply(name, angles), spread.shape[2]) for name in ("Sin", "Cos")]
+
+
+def _through(parts: list[tuple[Value, int]], weight: Array, bias: Array) -> Value:
+    """A layer of each network, from parts side by side.
+
+    **Shape:** ``(K, d, out)`` -> ``(n, out)`` if K is 1, else ``(K, n, out)``.
+    """
+    graph, read = parts[0][0].graph, [(part, width) for part, width in parts if width]
+    if not read:  # every column was constant: one of zeros takes their place
+        read, weight = [(parts[0][0], 1)], np.zeros((len(weight), 1, weight.shape[2]))
+    if len(weight) == 1:
+        return graph.concat([part for part, _ in read]).linear(weight[0].T, bias[0, 0])
+    total, first = graph.constant(bias.astype(np.float32)), 0
+    for part, width in read:
+        own = np.ascontiguousarray(weight[:, first : first + width], dtype=np.float32)
+        total, first = part @ graph.constant(own) + total, first + width
+    return total

@@ -1,126 +1,94 @@
-"""Trees as one operator: the boosted trees of a guide, and numbers of knots that a value has passed."""
+"""Trees as one operator: boosted trees of priors, and numbers of knots that a value has passed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from diffor.encoders.boosted_trees import Trees
-from diffor.export.graph import FLOAT, LEARNING, WHOLE, Value
+from diffor.export.graph import FLOAT, LEARNING, Value
+from diffor.priors.trees import Trees
 
+Array = NDArray[Any]
 LESS_OR_EQUAL, LEAF = "BRANCH_LEQ", "LEAF"
 
 
-@dataclass
 class Forest:
-    """Trees that answer together: each answer is the sum of the leaves that a row falls into.
+    """Trees that answer together: each answer is the sum of the leaves that a row falls into, in double precision.
 
-    **Shape:** rows ``(n, p)`` -> ``(n, n_answers)``.
+    **Shape:** rows ``(n, p)`` float64 -> ``(n, n_answers)`` float32.
     """
 
-    n_answers: int
-    base: list[float] = field(default_factory=list)
-    """What each answer starts from."""
-    nodes: dict[str, list[Any]] = field(default_factory=dict)
-    leaves: dict[str, list[Any]] = field(default_factory=dict)
-    n_trees: int = 0
+    def __init__(self, n_answers: int) -> None:
+        self.base = np.zeros(n_answers)
+        self.trees: list[dict[str, Array]] = []
 
-    def __post_init__(self) -> None:
-        self.base = [0.0] * self.n_answers
-        names = ("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids")
-        self.nodes = {name: [] for name in names}
-        self.leaves = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
+    def add_boosted(self, trees: Trees, answer: int, columns: NDArray[np.int64]) -> None:
+        """Boosted trees; ``columns`` tells where each of theirs stands. **Shape:** ``(q,)``."""
+        self.base[answer] += float(trees.start)
+        feature, limit, child, value = (part.cpu().numpy() for part in trees[1:5])
+        for first, end in pairwise([*trees.roots.tolist(), len(feature)]):
+            own = slice(first, end)
+            self._add_tree(columns[feature[own]], limit[own], child[own] - first, value[own], answer)
 
-    def add_boosted(self, trees: Trees, answer: int, share: float, first_column: int) -> None:
-        """Boosted trees whose columns stand from ``first_column`` on; ``share`` of what they say is added."""
-        self.base[answer] += share * float(trees.start)
-        feature, limit, child, value = (
-            getattr(trees, name).cpu().numpy() for name in ("feature", "limit", "child", "value")
-        )
-        roots = [*trees.roots.tolist(), len(feature)]
-        for first, end in pairwise(roots):
-            places = np.arange(first, end)
-            is_leaf = child[first:end] == places
-            self._add_tree(
-                np.where(is_leaf, 0, first_column + feature[first:end]),
-                np.where(is_leaf, 0.0, limit[first:end]),
-                np.where(is_leaf, 0, child[first:end] - first),
-                is_leaf,
-                share * value[first:end],
-                answer,
-            )
-
-    def add_steps(self, limits: NDArray[Any], answer: int = 0, column: int = 0) -> None:
-        """The number of rising ``limits`` that lie below a column. **Shape:** ``(k,)``."""
-        n_inner = len(limits)
-        feature, limit, child = np.full(2 * n_inner + 1, column), np.zeros(2 * n_inner + 1), np.zeros(2 * n_inner + 1)
-        is_leaf, value = np.ones(2 * n_inner + 1, dtype=bool), np.zeros(2 * n_inner + 1)
-        free, waiting = 1, [(0, 0, n_inner)]
+    def add_steps(self, limits: Array, answer: int) -> None:
+        """The number of rising ``limits`` that lie below the column of the same place. **Shape:** ``(k,)``."""
+        size = 2 * len(limits) + 1
+        limit, child, value = np.zeros(size), np.arange(size), np.zeros(size)
+        free, waiting = 1, [(0, 0, len(limits))]
         for node, low, high in waiting:  # grows while it is read: breadth first, so that siblings are neighbours
             if low == high:
                 value[node] = low
                 continue
             middle = (low + high) // 2
-            is_leaf[node], limit[node], child[node] = False, limits[middle], free
+            limit[node], child[node] = limits[middle], free
             waiting += [(free, low, middle), (free + 1, middle + 1, high)]
             free += 2
-        self._add_tree(feature, limit, child, is_leaf, value, answer)
+        self._add_tree(np.full(size, answer), limit, child, value, answer)
 
-    def _add_tree(
-        self,
-        feature: NDArray[Any],
-        limit: NDArray[Any],
-        child: NDArray[Any],
-        is_leaf: NDArray[np.bool_],
-        value: NDArray[Any],
-        answer: int,
-    ) -> None:
+    def _add_tree(self, feature: Array, limit: Array, child: Array, value: Array, answer: int) -> None:
         """One tree, its root first; where a column exceeds the limit, the way leads to the node after ``child``."""
-        places = np.arange(len(feature))
-        parts = {
-            "treeids": np.full(len(feature), self.n_trees),
-            "nodeids": places,
-            "featureids": feature,
-            "modes": np.where(is_leaf, LEAF, LESS_OR_EQUAL),
-            "values": limit.astype(np.float32),
-            "truenodeids": child.astype(np.int64),
-            "falsenodeids": np.where(is_leaf, 0, child + 1).astype(np.int64),
-        }
-        for name, part in parts.items():
-            self.nodes[name] += part.tolist()
-        ends = places[is_leaf]
-        self.leaves["treeids"] += [self.n_trees] * len(ends)
-        self.leaves["nodeids"] += ends.tolist()
-        self.leaves["ids"] += [answer] * len(ends)
-        self.leaves["weights"] += value[is_leaf].astype(np.float32).tolist()
-        self.n_trees += 1
+        places = np.arange(len(child))
+        is_leaf = child == places
+        self.trees.append(
+            {
+                "feature": np.where(is_leaf, 0, feature),
+                "limit": np.where(is_leaf, 0.0, limit),
+                "child": np.where(is_leaf, 0, child),
+                "next": np.where(is_leaf, 0, child + 1),
+                "mode": np.where(is_leaf, LEAF, LESS_OR_EQUAL),
+                "leaf": places[is_leaf],
+                "value": value[is_leaf].astype(np.float64),
+                "answer": np.full(is_leaf.sum(), answer),
+            }
+        )
 
     def answer(self, columns: Value) -> Value:
-        """The operator. **Shape:** ``(n, p)`` float32 -> ``(n, n_answers)``."""
-        if self.n_trees == 0:  # nothing was worth a tree: all rows have the same answer
-            none = columns.take([0]) * 0.0
-            return none + columns.graph.constant(np.array(self.base, dtype=np.float32))
-        attributes: dict[str, Any] = {f"nodes_{name}": part for name, part in self.nodes.items()}
-        attributes |= {f"target_{name}": part for name, part in self.leaves.items()}
+        """The operator. **Shape:** ``(n, p)`` float64 -> ``(n, n_answers)`` float32."""
+        from onnx import numpy_helper
+
+        if not self.trees:  # nothing was worth a tree: all rows have the same answer
+            return (columns.take([0]) * 0.0 + columns.graph.constant(self.base)).cast(FLOAT)
+        joined = {name: np.concatenate([tree[name] for tree in self.trees]) for name in self.trees[0]}
+        numbers = np.arange(len(self.trees))
         return columns.graph.apply(
             "TreeEnsembleRegressor",
             columns,
             domain=LEARNING,
             dtype=FLOAT,
-            n_targets=self.n_answers,
-            base_values=self.base,
-            post_transform="NONE",
-            aggregate_function="SUM",
-            **attributes,
+            n_targets=len(self.base),
+            base_values_as_tensor=numpy_helper.from_array(self.base),
+            nodes_treeids=np.repeat(numbers, [len(tree["mode"]) for tree in self.trees]).tolist(),
+            nodes_nodeids=np.concatenate([np.arange(len(tree["mode"])) for tree in self.trees]).tolist(),
+            nodes_featureids=joined["feature"].tolist(),
+            nodes_modes=joined["mode"].tolist(),
+            nodes_values_as_tensor=numpy_helper.from_array(joined["limit"].astype(np.float64)),
+            nodes_truenodeids=joined["child"].tolist(),
+            nodes_falsenodeids=joined["next"].tolist(),
+            target_treeids=np.repeat(numbers, [len(tree["leaf"]) for tree in self.trees]).tolist(),
+            target_nodeids=joined["leaf"].tolist(),
+            target_ids=joined["answer"].tolist(),
+            target_weights_as_tensor=numpy_helper.from_array(joined["value"]),
         )
-
-
-def count_below(values: Value, limits: NDArray[Any], width: int) -> Value:
-    """How many rising limits lie below each value, compared in single precision. **Shape:** ``(n, width)``, kept."""
-    forest = Forest(n_answers=1)
-    forest.add_steps(limits)
-    return forest.answer(values.cast(FLOAT).reshape(-1, 1)).reshape(-1, width).cast(WHOLE)

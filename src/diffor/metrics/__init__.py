@@ -8,7 +8,7 @@ is the same as repeating the row that often, and weight 0 the same as leaving it
 | a number | `mae`, `rmse`, `cs`, `pinball`, `xauc`, `xgauc`, `lcc`, `srcc`, `normalized_gini` |
 | a grade | `qwk`, `accuracy_off_by`, `rps` (grade probabilities) |
 | an interval | `coverage`, `interval_width` |
-| a distribution | `crps_samples`, `crps_quantiles`, `crps_bins`, `crps_gaussian`, `qice`, `picp` |
+| a distribution | `crps_samples`, `crps_quantiles`, `crps_bins`, `crps_grid`, `crps_gaussian`, `qice`, `picp` |
 
 `METRICS` lists those that need only the truth and one prediction; `scorer` makes scikit-learn scorers of them.
 `crps_each` and `pit_values` give a number for each row.
@@ -21,11 +21,13 @@ from diffor.metrics.distributions import (
     crps_bins,
     crps_each,
     crps_gaussian,
+    crps_grid,
     crps_quantiles,
     crps_samples,
     picp,
     pit_values,
     qice,
+    training_grid,
 )
 from diffor.metrics.grades import accuracy_off_by, qwk, rps
 from diffor.metrics.intervals import coverage, interval_width
@@ -47,6 +49,7 @@ __all__ = [
     "crps_bins",
     "crps_each",
     "crps_gaussian",
+    "crps_grid",
     "crps_quantiles",
     "crps_samples",
     "cs",
@@ -64,6 +67,7 @@ __all__ = [
     "rps",
     "scorer",
     "srcc",
+    "training_grid",
     "xauc",
     "xgauc",
 ]

@@ -12,7 +12,7 @@ FloatArray = NDArray[np.floating[Any]]
 IndexArray = NDArray[np.intp]
 
 # Arguments with several numbers per row; all others have one.
-_TABLES = frozenset({"samples", "quantiles", "probabilities"})
+_TABLES = frozenset({"samples", "quantiles", "probabilities", "cdf"})
 
 
 def checked_array(values: ArrayLike, name: str) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from diffor.metrics.checks import require_fraction
+from diffor.metrics.checks import checked_rows, require_fraction, weighted_mean
 from diffor.metrics.table import METRICS, Metric
 
 
@@ -17,7 +17,8 @@ def scorer(name: str, coverage: float = 0.9) -> MetricScorer:
     """Make a scikit-learn scorer of a metric of `METRICS`; of its values, greater is better (errors are negated).
 
     Point and grade metrics ask the estimator for ``predict(X)``, sample metrics for ``predict_distribution(X).samples``
-    (n, m), interval metrics for ``predict_interval(X, coverage)``: a pair (low, high) or an array (n, 2).
+    (n, m), interval metrics for ``predict_interval(X, coverage)``: a pair (low, high) or an array (n, 2). The CRPS of
+    distributions in closed form is exact.
 
     >>> from sklearn.dummy import DummyRegressor
     >>> model = DummyRegressor().fit([[0], [0]], [1, 3])
@@ -50,10 +51,22 @@ class MetricScorer:
         options = {} if sample_weight is None else {"sample_weight": sample_weight}
         if options and not self.metric.takes_weight:
             raise ValueError(f"sample_weight must be None for {self.metric.name}, however: it was given; leave it out")
-        value = self.metric.function(y, *self._ask(estimator, X), **options)
+        asked = self._ask(estimator, X)
+        if self.metric.kind == "samples":
+            value = self._score_distribution(y, asked[0], sample_weight)
+        else:
+            value = self.metric.function(y, *asked, **options)
         return value if self.metric.greater_is_better else -value
 
-    def _ask(self, estimator: Any, X: Any) -> tuple[ArrayLike, ...]:
+    def _score_distribution(self, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None) -> float:
+        """The CRPS of a distribution in closed form is exact, whatever the samples that stand for it."""
+        options = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if self.metric.name not in ("crps", "crps_fair") or not hasattr(prediction, "knots"):
+            return self.metric.function(y, prediction.samples, **options)
+        weights, (scores,) = checked_rows(sample_weight, scores=prediction.crps(y))
+        return weighted_mean(scores, weights)
+
+    def _ask(self, estimator: Any, X: Any) -> tuple[Any, ...]:
         """The prediction that this kind of metric is about."""
         method = {"samples": "predict_distribution", "interval": "predict_interval"}.get(self.metric.kind, "predict")
         if not hasattr(estimator, method):
@@ -62,7 +75,7 @@ class MetricScorer:
         if method == "predict":
             return (estimator.predict(X),)
         if method == "predict_distribution":
-            return (estimator.predict_distribution(X).samples,)
+            return (estimator.predict_distribution(X),)
         interval = estimator.predict_interval(X, self.coverage)
         # An array has one row per row of X, a pair one entry per end.
         low, high = interval if isinstance(interval, (tuple, list)) else np.asarray(interval).T

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from diffor.grades import grade_shares
 from diffor.model_report import figures
 from diffor.model_report.evaluation import Evaluation
 from diffor.report import Heading, Paragraph, Section, Table
@@ -23,7 +22,7 @@ def grade_sections(evaluation: Evaluation) -> Iterator[Section]:
     yield Paragraph(read_confusion(counts, grades))
     if evaluation.model.has_distribution:
         yield Heading("Calibration")
-        probabilities = grade_shares(evaluation.prediction.samples, len(grades))
+        probabilities = evaluation.prediction.grade_probabilities(len(grades))
         yield figures.grade_calibration_figure(evaluation.truth, probabilities)
     else:
         yield Paragraph(

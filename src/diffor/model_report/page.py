@@ -13,10 +13,11 @@ from diffor.model_report import figures
 from diffor.model_report.evaluation import Evaluation, picked_rows, row_errors
 from diffor.model_report.figures import number, typical_row
 from diffor.model_report.grades import grade_sections
-from diffor.model_report.reading import coarse_note, has_increments, trajectory_of, true_increments
+from diffor.model_report.reading import has_chain, trajectory_of, true_increments
 from diffor.model_report.scores import Score
 from diffor.model_report.slices import Slice, worst_slices
 from diffor.report import Figure, Heading, Paragraph, Section, Table, html_page
+from diffor.value_estimator import N_RANGES
 
 Array = NDArray[np.float64]
 
@@ -196,22 +197,22 @@ def value_sections(evaluation: Evaluation) -> Iterator[Section]:
 
 
 def increment_sections(evaluation: Evaluation) -> Iterator[Section]:
-    """How DiffoR's own models come to their answers, over many rows and for a typical one."""
+    """How far answers fill each part of the range, over many rows and for a typical one, and how a chain gets there."""
     model = evaluation.model
-    if not has_increments(model) or not model.scale_.high > model.scale_.low:
+    if not model.has_distribution or not model.scale_.high > model.scale_.low:
         return
     shown = picked_rows(len(evaluation.truth), MAX_READ)
     truth, table = np.asarray(evaluation.truth, dtype=np.float64), evaluation.table
     predicted = np.asarray(model.predict_increments(table.iloc[shown]))
-    true = true_increments(model, truth[shown])
+    true = true_increments(model, truth[shown], N_RANGES)
     yield Heading("From coarse to fine")
-    if note := coarse_note(model):
-        yield Paragraph(note)
     yield figures.scales_figure(true, predicted)
     typical = typical_row(row_errors(evaluation)[0][shown])
     place = int(shown[typical])
     why = f"Of {evaluation.row_name(place)}, whose error is the median error of all."
     yield _increments_of(model, predicted[typical], truth[place], why)
+    if not has_chain(model):
+        return
     path = trajectory_of(model, table.iloc[[place]])
     words = f"The same row, along the chain of the model's first member: each step takes noise away.{_unit_note(model)}"
     yield figures.trajectory_figure(path.times, path.values, float(truth[place]), words)

@@ -20,41 +20,24 @@ class Trajectory(NamedTuple):
     values: Array
 
 
-def has_increments(model: Any) -> bool:
-    """Whether a fitted model answers by increments."""
-    return bool(model.settings_.method == "diffor")
+def has_chain(model: Any) -> bool:
+    """Whether a fitted model answers by a reverse chain that can be followed."""
+    from diffor.methods import METHODS
+
+    return METHODS[model.settings_.method].has_chain
 
 
-def coarse_note(model: Any) -> str:
-    """What to know of a model whose networks read fewer increments than are shown; empty where they read as many.
-
-    Members of noisy tables have half as many: their cells are shown in two halves, of which the first fills first.
-    """
-    from diffor.diffusion import IncrementDiffusion
-
-    shown = model.settings_.n_increments
-    methods = [member.method for member in model.model_.models if isinstance(member.method, IncrementDiffusion)]
-    coarse = [method.n_increments for method in methods if method.n_increments < shown]
-    if not coarse:
-        return ""
-    which = "The networks" if len(coarse) == len(methods) else f"{len(coarse)} of {len(methods)} networks"
-    return (
-        f"{which} of this model read {coarse[0]} increments, each of which is shown as {shown // coarse[0]}. A filled "
-        "part fills the first of these before the next, so that the first leans to too full and the next to too empty."
-    )
-
-
-def true_increments(model: Any, y: Array) -> Array:
+def true_increments(model: Any, y: Array, n_increments: int) -> Array:
     """The increments of true targets, as ``model.predict_increments`` gives those of its answers.
 
-    **Shape:** ``(n,)``, values or places of grades -> ``(n, S)``.
+    **Shape:** ``(n,)``, values or places of grades -> ``(n, n_increments)``.
     """
     import torch
 
     from diffor.diffusion import split_increments
 
     unit = torch.from_numpy(np.asarray(model.scale_.to_unit(y), dtype=np.float64))
-    levels = split_increments(unit, model.settings_.n_increments).cumsum(dim=-1).numpy()
+    levels = split_increments(unit, n_increments).cumsum(dim=-1).numpy()
     return in_target_units(model, levels)
 
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from diffor.baselines.ranks import RankMethod, rank_probabilities
 from diffor.datasets.synthetic import LAWS, Law
-from diffor.diffusion.increment_diffusion import IncrementDiffusion, squeeze
+from diffor.diffusion.increments import squeeze
+from diffor.diffusion.paper import IncrementDiffusion
 from diffor.paradigms.fitting import (
     DIFFOR,
     FULL,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from diffor.datasets.synthetic import Law
 from diffor.ensemble import with_steps
-from diffor.estimator import DiffoRRegressor, OrdinalRegressor
+from diffor.estimator import OrdinalRegressor
 from diffor.method import Inputs, OrdinalModel
 from diffor.row_noise import row_keys
 from diffor.table import as_table
@@ -25,6 +25,15 @@ Values = NDArray[np.float64]
 
 DIFFOR, DIFFOR_HEADS = "diffor", "diffor-heads"
 """DiffoR with its distribution read off the chain's last state, and as the paper decodes it, by the heads."""
+CHAIN: dict[str, Any] = {
+    "schedule": "cosine",
+    "parameterization": "velocity",
+    "denoiser": "mlp",
+    "width": 64,
+    "objective": "one_call",
+    "n_draws": 4,
+}
+"""The paper's method as it learns these laws in few steps."""
 LONG_STEPS = 32
 """Denoiser calls of a chain that is long enough not to blur what it draws."""
 TITLES = {
@@ -148,13 +157,12 @@ def fit_method(
 ) -> ValueEstimator:
     """Fit a method of the table on the encoder, the preset and the number of steps that all others have.
 
-    ``settings`` are those of the method's class; DiffoR's are arguments of its estimator.
+    ``settings`` are those of the method's class.
     """
-    # No guide and one member: what is compared is the way of predicting, not what stands around it.
+    # One encoder and one member: what is compared is the way of predicting, not what stands around it.
     alike: dict[str, Any] = {
         "preset": "fast",
         "encoder": "periodic",
-        "guide": False,
         "n_members": 1,
         "max_steps": size.max_steps,
         "bounds": bounds,
@@ -164,26 +172,24 @@ def fit_method(
     }
     model: ValueEstimator
     if method in (DIFFOR, DIFFOR_HEADS):
-        model = DiffoRRegressor(**alike, decoding="chain" if method == DIFFOR else "heads", **settings)
+        chain = CHAIN | {"decoding": "chain" if method == DIFFOR else "heads"}
+        model = OrdinalRegressor("diffor-paper", **alike, method_settings=chain | settings)
     else:
         model = OrdinalRegressor(method, **alike, method_settings=settings)
-    model.fit(*rows)
-    # Nor are samples moved away from the median until intervals hold their share: that would move modes.
-    model.model_.dispersion.fill_(1.0)
-    return model
+    return model.fit(*rows)
 
 
 def with_long_chain(model: ValueEstimator) -> ValueEstimator:
     """A fitted DiffoR, its weights shared, whose samples take ``LONG_STEPS`` denoiser calls, not as few as it can."""
     longer = copy.copy(model)
-    longer.model_ = with_steps(model.model_, LONG_STEPS)
+    longer.model_ = with_steps(model.ensemble_, LONG_STEPS)
     return longer
 
 
 def member_of(model: ValueEstimator, x: pd.DataFrame) -> tuple[OrdinalModel, Inputs, Tensor]:
     """The only network of a fitted model, with the rows ``x`` as it reads them and their keys."""
     inputs = model.inputs_.transform(as_table(x))
-    return model.model_.models[0], inputs, row_keys(inputs, model.seed_)
+    return model.ensemble_.models[0], inputs, row_keys(inputs, model.seed_)
 
 
 Found = TypeVar("Found")

@@ -265,7 +265,7 @@ def describe_vocabulary(model: ValueEstimator, y_train: Values, y_test: Values) 
 
     **Shape:** ``(n,)``, ``(m,)`` in the target's units.
     """
-    method = model.model_.models[0].method
+    method = model.ensemble_.models[0].method
     assert isinstance(method, GenerativeRegression)
     values = method.values[method.values > 0]
     unit = torch.from_numpy(model.scale_.to_unit(y_test))

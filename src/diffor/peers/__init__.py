@@ -23,11 +23,16 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "catboost-classifier",
         "hist-gradient-boosting",
     ),
+    "xgboost_trees:XGBOOST_TREES": ("xgboost-quantile", "xgboost-classifier"),
+    "cumulative_trees:CUMULATIVE_TREES": ("lightgbm-cumulative", "xgboost-cumulative", "catboost-cumulative"),
+    "forests:FORESTS": ("quantile-forest",),
     "foreign:FOREIGN": ("treeffuser", "ngboost"),
     "densities:DENSITIES": ("deep-ensemble", "mdn"),
     "card:CARD": ("card",),
+    "engression_networks:ENGRESSION": ("engression",),
     "tabular_networks:TABULAR_NETWORKS": ("realmlp", "tabm"),
     "ordinal_linear:ORDINAL_LINEAR": ("mord", "ordered-model"),
+    "ordinal_library:ORDINAL_LIBRARY": ("skordinal-nnpom", "skordinal-nnop"),
     "ordinal_networks:ORDINAL_NETWORKS": ("coral", "corn"),
 }
 """Where each peer stands: the module of this package, its table, and the names in it."""

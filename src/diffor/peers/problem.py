@@ -36,6 +36,14 @@ class Problem:
     side: Mapping[str, Values] = field(default_factory=dict)
     side_valid: Mapping[str, Values] = field(default_factory=dict)
     """What some methods need beside the table, such as ``duration``, of either rows. **Shape:** each ``(n,)``."""
+    groups: NDArray[np.int64] | None = None
+    groups_valid: NDArray[np.int64] | None = None
+    """Persons or the like whose rows a method must not tear apart, where the splits do not. **Shape:** ``(n,)``."""
+
+
+def all_rows(problem: Problem) -> tuple[pd.DataFrame, Values]:
+    """Training and validation rows together, for methods that have nothing to stop or to tune."""
+    return pd.concat([problem.x, problem.x_valid]), np.concatenate([problem.y, problem.y_valid])
 
 
 class Fitted(Protocol):

@@ -143,7 +143,8 @@ def spread_over_grades(probabilities: Any, classes: Any, n_grades: int) -> Value
 # LightGBM.
 
 
-def _lightgbm_data(problem: Problem, columns: TrainingColumns) -> tuple[Any, Any]:
+def lightgbm_data(problem: Problem, columns: TrainingColumns) -> tuple[Any, Any]:
+    """Training and validation rows as LightGBM wants them."""
     lightgbm = import_package("lightgbm")
     # The bins are made once, and all models of a problem share them.
     parameters = {"num_threads": problem.n_threads, "verbose": -1}
@@ -152,9 +153,8 @@ def _lightgbm_data(problem: Problem, columns: TrainingColumns) -> tuple[Any, Any
     return train, valid
 
 
-def _lightgbm_model(
-    problem: Problem, data: tuple[Any, Any], n_estimators: int, patience: int, **parameters: Any
-) -> Any:
+def lightgbm_model(problem: Problem, data: tuple[Any, Any], n_estimators: int, patience: int, **parameters: Any) -> Any:
+    """A LightGBM model that is stopped by the validation rows."""
     lightgbm = import_package("lightgbm")
     chosen = {"learning_rate": 0.05, "num_leaves": 31, "verbose": -1, "seed": problem.seed,
               "num_threads": problem.n_threads, "deterministic": True, "force_col_wise": True,
@@ -167,9 +167,9 @@ def _lightgbm_model(
 def fit_lightgbm_quantile(problem: Problem, n_estimators: int = 1000, patience: int = 50, **parameters: Any) -> Fitted:
     """One LightGBM model for each of 19 quantiles, each stopped by the validation rows' pinball loss."""
     columns = TrainingColumns(problem.x)
-    data = _lightgbm_data(problem, columns)
+    data = lightgbm_data(problem, columns)
     models = [
-        _lightgbm_model(problem, data, n_estimators, patience, objective="quantile", alpha=level, **parameters)
+        lightgbm_model(problem, data, n_estimators, patience, objective="quantile", alpha=level, **parameters)
         for level in LEVELS
     ]
 
@@ -186,9 +186,9 @@ def fit_lightgbm_classifier(
 ) -> Fitted:
     """LightGBM with one class per grade, stopped by the validation rows' log loss."""
     columns = TrainingColumns(problem.x)
-    data = _lightgbm_data(problem, columns)
+    data = lightgbm_data(problem, columns)
     chosen = {"objective": "multiclass", "num_class": problem.n_grades, "metric": "multi_logloss", **parameters}
-    model = _lightgbm_model(problem, data, n_estimators, patience, **chosen)
+    model = lightgbm_model(problem, data, n_estimators, patience, **chosen)
 
     def answer(x: pd.DataFrame) -> Prediction:
         probabilities = model.predict(columns.categories(x), num_threads=problem.n_threads)
@@ -200,7 +200,8 @@ def fit_lightgbm_classifier(
 # CatBoost.
 
 
-def _catboost_model(problem: Problem, kind: str, loss: str, settings: dict[str, Any]) -> tuple[Any, TrainingColumns]:
+def catboost_model(problem: Problem, kind: str, loss: str, settings: dict[str, Any]) -> tuple[Any, TrainingColumns]:
+    """A CatBoost model that is stopped by the validation rows, and the columns it knows."""
     catboost = import_package("catboost")
     columns = TrainingColumns(problem.x)
     patience = settings.pop("patience", 50)
@@ -226,7 +227,7 @@ def fit_catboost_uncertainty(problem: Problem, n_ensembles: int = 10, **settings
     """CatBoost's Gaussian: mean and variance of the model, widened by the spread of virtual ensembles."""
     centre, spread = float(problem.y.mean()), float(problem.y.std()) or 1.0
     scaled = replace(problem, y=(problem.y - centre) / spread, y_valid=(problem.y_valid - centre) / spread)
-    model, columns = _catboost_model(scaled, "CatBoostRegressor", "RMSEWithUncertainty", settings)
+    model, columns = catboost_model(scaled, "CatBoostRegressor", "RMSEWithUncertainty", settings)
     # The virtual ensembles are cut from the second half of the trees, so there cannot be more of them than that.
     count = min(n_ensembles, model.tree_count_ // 2)
 
@@ -248,7 +249,7 @@ def fit_catboost_uncertainty(problem: Problem, n_ensembles: int = 10, **settings
 def fit_catboost_quantile(problem: Problem, **settings: Any) -> Fitted:
     """One CatBoost model for all 19 quantiles."""
     loss = f"MultiQuantile:alpha={','.join(map(str, LEVELS))}"
-    model, columns = _catboost_model(problem, "CatBoostRegressor", loss, settings)
+    model, columns = catboost_model(problem, "CatBoostRegressor", loss, settings)
 
     def answer(x: pd.DataFrame) -> Prediction:
         quantiles = model.predict(columns.spelled(x), thread_count=problem.n_threads)
@@ -260,7 +261,7 @@ def fit_catboost_quantile(problem: Problem, **settings: Any) -> Fitted:
 def fit_catboost_classifier(problem: Problem, **settings: Any) -> Fitted:
     """CatBoost with one class per grade."""
     chosen = {"classes_count": problem.n_grades, **settings}
-    model, columns = _catboost_model(problem, "CatBoostClassifier", "MultiClass", chosen)
+    model, columns = catboost_model(problem, "CatBoostClassifier", "MultiClass", chosen)
 
     def answer(x: pd.DataFrame) -> Prediction:
         probabilities = model.predict_proba(columns.spelled(x), thread_count=problem.n_threads)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.cdf_prediction import CdfPrediction
 from diffor.plots.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILLION, legend_above, new_axes, true_values
 from diffor.prediction import Prediction
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.floating]
 
 MAX_LARGE_POINTS = 300
+MEAN_DENSITY_WIDTH = 1 / 50
+"""Share of what is shown over which densities in closed form are averaged."""
 
 
 def predicted_against_true(
@@ -86,7 +89,9 @@ def predictive_densities(
 ) -> Axes:
     """Draw the densities of a few rows above each other, with the truth where it is known.
 
-    All densities have the same area. They are kernel estimates, reflected at the ``bounds`` so that none leaves them.
+    All densities have the same area. Of samples they are kernel estimates, of a distribution in closed form they are
+    exact averages over a fiftieth of the range, so that a value with a probability of its own is a bar. Either is
+    reflected at the ``bounds`` so that nothing leaves them.
     Without ``rows``, up to six are shown that stand evenly between the lowest and the highest median.
 
     **Shape:** prediction of n rows, y ``(n,)``, rows ``(r,)`` of numbers below n.
@@ -94,8 +99,12 @@ def predictive_densities(
     true = None if y is None else true_values(y, prediction)
     ax = new_axes(ax)
     shown = _spread_rows(prediction) if rows is None else np.asarray(rows, dtype=np.int64)
-    grid = _density_grid(prediction.samples[shown], bounds)
-    densities = np.stack([density(prediction.samples[row], grid, bounds) for row in shown])
+    chosen = prediction[shown]
+    grid = _density_grid(chosen.quantile([0, 1]), bounds)
+    if isinstance(chosen, CdfPrediction):
+        densities = mean_densities(chosen, grid, bounds)
+    else:
+        densities = np.stack([density(samples, grid, bounds) for samples in chosen.samples])
     unit = 0.85 / densities.max()
     for place, (row, curve) in enumerate(zip(shown, densities * unit, strict=True)):
         ax.fill_between(grid, place, place + curve, color=SKY, alpha=0.5, linewidth=0)
@@ -200,7 +209,8 @@ def training_history(history: History, ax: Axes | None = None) -> Axes:
         ax.axvline(history.best_step, color=BLACK, linestyle=":", linewidth=1.5, label=f"best step {history.best_step}")
         ax.set_ylabel("validation CRPS")
         losses.spines["top"].set_visible(False)
-    names = [name for name in records[0] if name not in ("step", "seconds", "valid_crps")]
+    known = dict.fromkeys(name for record in records for name in record)  # a look before the first step has no losses
+    names = [name for name in known if name not in ("step", "seconds", "valid_crps", "kind")]
     looks = [("--s", ORANGE), ("-.^", GREEN), (":v", VERMILLION), ("-x", GREY)]
     for place, name in enumerate(names):
         style, colour = looks[place % len(looks)]
@@ -232,21 +242,35 @@ def density(samples: ArrayLike, grid: ArrayLike, bounds: tuple[float, float] | N
     return np.asarray(heights)
 
 
+def mean_densities(prediction: CdfPrediction, grid: Array, bounds: tuple[float, float] | None = None) -> Array:
+    """Density of each row, averaged over a fiftieth of the grid around each place of it and reflected at the bounds.
+
+    **Shape:** grid ``(g,)`` rising -> ``(n, g)``.
+
+    >>> mean_densities(CdfPrediction([0, 0, 10], [[0, 0.5, 1]]), np.array([0.0, 5.0, 10.0]), bounds=(0, 10)).round(2)
+    array([[5.05, 0.05, 0.05]])
+    """
+    half = MEAN_DENSITY_WIDTH / 2 * (grid[-1] - grid[0])
+    centres = [grid] if bounds is None else [grid, 2 * bounds[0] - grid, 2 * bounds[1] - grid]
+    inside = [prediction.cdf((at + half)[None]) - prediction.cdf_below((at - half)[None]) for at in centres]
+    return np.asarray(np.sum(inside, axis=0) / (2 * half))
+
+
 def _spread_rows(prediction: Prediction, count: int = 6) -> NDArray[np.int64]:
     order = np.argsort(prediction.median, kind="stable")
     return np.asarray(order[np.unique(np.linspace(0, len(order) - 1, count).round().astype(np.int64))])
 
 
-def _density_grid(samples: Array, bounds: tuple[float, float] | None) -> Array:
-    """Places at which densities are drawn: the bounds, or as far as the samples reach and a little more."""
+def _density_grid(ends: Array, bounds: tuple[float, float] | None) -> Array:
+    """Places at which densities are drawn: the bounds, or between the outermost ends of rows and a little more."""
     if bounds is not None:
-        if samples.min() < bounds[0] or samples.max() > bounds[1]:
+        if ends.min() < bounds[0] or ends.max() > bounds[1]:
             raise ValueError(
-                f"samples must lie inside bounds={bounds}, however: they reach from {samples.min()} to {samples.max()}"
+                f"samples must lie inside bounds={bounds}, however: they reach from {ends.min()} to {ends.max()}"
             )
         return np.linspace(bounds[0], bounds[1], 400)
-    margin = 0.1 * float(np.ptp(samples)) or 1.0
-    return np.linspace(samples.min() - margin, samples.max() + margin, 400)
+    margin = 0.1 * float(np.ptp(ends)) or 1.0
+    return np.linspace(ends.min() - margin, ends.max() + margin, 400)
 
 
 def _bandwidth(samples: Array, spread: float) -> float:
@@ -257,5 +281,11 @@ def _bandwidth(samples: Array, spread: float) -> float:
 
 
 def _series(records: Sequence[dict[str, float]], name: str) -> tuple[list[float], list[float]]:
-    known = [record for record in records if name in record]
-    return [record["step"] for record in known], [record[name] for record in known]
+    """Steps and values; a gap stands where another kind of network begins anew."""
+    steps: list[float] = []
+    values: list[float] = []
+    for record in (record for record in records if name in record):
+        is_anew = bool(steps) and record["step"] < steps[-1]
+        steps += [steps[-1], record["step"]] if is_anew else [record["step"]]
+        values += [float("nan"), record[name]] if is_anew else [record[name]]
+    return steps, values

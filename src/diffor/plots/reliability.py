@@ -48,8 +48,8 @@ def pit_histogram(y: ArrayLike, prediction: Prediction, n_bins: int = 10, ax: Ax
     """Draw how often the truth falls into each of ``n_bins`` equal parts of its row's distribution.
 
     A calibrated model has as many rows in each. Hills at both ends mean too narrow distributions, a hill in the middle
-    too wide ones, a slope answers that are too low or too high. Where samples equal the truth, a random place among
-    them is taken (:func:`diffor.metrics.pit_values`).
+    too wide ones, a slope answers that are too low or too high. Where samples equal the truth, or it has a
+    probability of its own, a random place among them or in that is taken (:meth:`diffor.Prediction.pit`).
 
     **Shape:** y ``(n,)``, prediction of n rows.
     """
@@ -83,7 +83,7 @@ def pit_shares(y: ArrayLike, prediction: Prediction, n_bins: int = 10) -> Array:
     """
     if n_bins < 2:
         raise ValueError(f"n_bins must be at least 2, however: n_bins={n_bins}; 10 is customary")
-    places = metrics.pit_values(true_values(y, prediction), prediction.samples)
+    places = prediction.pit(true_values(y, prediction))
     bins = np.minimum((places * n_bins).astype(np.int64), n_bins - 1)
     return np.asarray(np.bincount(bins, minlength=n_bins) / len(places))
 

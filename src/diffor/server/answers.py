@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from diffor.conformal import open_sets, probable_sets
 from diffor.encoders.image_inputs import PATH_COLUMN
-from diffor.grades import grade_shares
-from diffor.model_report.reading import has_increments
 from diffor.server.rows import CheckedRows
 from diffor.server.trajectory import follow_row
 
@@ -86,8 +84,8 @@ class ModelAnswers:
             threshold = self._threshold(asked.coverage)
             drawn = self._draw(X, side, threshold)
         said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
-        wants_increments = asked.increments and has_increments(self.model)
-        increments = self.model.predict_increments(X) if wants_increments else None
+        wants_increments = asked.increments and self.model.has_distribution
+        increments = self.model.predict_increments(X, **side) if wants_increments else None
         first = 0
         for question in questions:
             rows = slice(first, first + len(question))
@@ -112,7 +110,7 @@ class ModelAnswers:
         if not hasattr(model, "classes_"):
             return _Drawn(*model.predict_opened(X, threshold, **side))
         prediction = model.predict_distribution(X, **side)
-        shares = grade_shares(prediction.samples, len(model.classes_))
+        shares = prediction.grade_probabilities(len(model.classes_))
         return _Drawn(prediction, None if threshold is None else open_sets(shares, threshold), shares)
 
     def _as_json(self, drawn: _Drawn, asked: Asked) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ except ImportError as error:
     raise ImportError('serving needs FastAPI, uvicorn and python-multipart: pip install "diffor[serve]"') from error
 
 import diffor
-from diffor.model_report.reading import has_increments
+from diffor.model_report.reading import has_chain
 from diffor.server.answers import ModelAnswers, Question
 from diffor.server.batching import Batcher
 from diffor.server.columns import Columns, columns_of
@@ -107,7 +107,7 @@ def _add_answers(app: FastAPI, model: Any, columns: Columns, limits: Limits, bat
         """The answer to each row: a point, quantiles, an interval, grades and increments, as far as there are any."""
         return await ask(request, along_chain=False)
 
-    if has_increments(model):
+    if has_chain(model):
 
         @app.post(
             "/trajectory", response_model=Steps, responses=REFUSALS, summary="Follow one row along the chain",

@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from diffor.circumstances import versions
-from diffor.model_report.reading import has_increments
+from diffor.model_report.reading import has_chain
 from diffor.server.columns import Columns
+from diffor.value_estimator import N_RANGES
 
 Grade = bool | int | float | str
 
@@ -108,14 +109,15 @@ def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str
         "has_interval": model.has_distribution or model.conformal_ is not None,
         "n_samples": model.settings_.n_samples,
         "calibration_rows": None if model.conformal_ is None else model.conformal_.n_rows,
-        "increment_edges": increment_edges(model) if has_increments(model) else None,
+        "increment_edges": increment_edges(model) if model.has_distribution else None,
+        "has_chain": has_chain(model),
         "training": {
             "validation_crps": history.best_score,
             "best_step": history.best_step,
             "steps": history.steps,
             "seconds": history.seconds,
             "stopped": history.stopped,
-            "members": len(model.model_.members),
+            "members": len(model.encoders_),
         },
         "limits": asdict(limits),
         "versions": versions(),
@@ -124,7 +126,7 @@ def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str
 
 def increment_edges(model: Any) -> list[float]:
     """Ends of the increments' intervals when all are full, in the target's units."""
-    unit = np.linspace(0.0, 1.0, model.settings_.n_increments + 1)
+    unit = np.linspace(0.0, 1.0, N_RANGES + 1)
     edges = unit * model.scale_.high if hasattr(model, "classes_") else model.scale_.from_unit(unit)
     return [float(edge) for edge in edges]
 
@@ -160,7 +162,7 @@ def request_schema(columns: Columns, reads_images: bool, one_row: bool = False) 
             },
             "increments": {
                 "type": "boolean",
-                "description": "whether increments are wanted; left out: true; false saves half of the time",
+                "description": "whether increments are wanted; left out: true",
             },
         }
     if not reads_images:

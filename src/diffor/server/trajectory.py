@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffor.diffusion.increment_diffusion import squeeze
-from diffor.diffusion.increments import aggregate_increments
+from diffor.diffusion.increments import aggregate_increments, squeeze
 from diffor.model_diagnosis import own_features
 
 N_CHAINS = 64

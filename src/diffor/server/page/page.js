@@ -102,14 +102,15 @@ class Desk {
     });
     if (model.increment_edges) {
       this.thermometer = new Thermometer(model, find("#increments .picture"));
-      this.chain = new Chain(model, find("#chain"));
     }
+    if (model.has_chain) this.chain = new Chain(model, find("#chain"));
     this.whatif = new WhatIf(model, find("#whatif"), (name, value) => {
       this.form.set(name, value);
       this.predict(true);
     }, (error) => complain(error.message));
     find("#whatif").hidden = !this.whatif.isPossible;
-    find("#increments").hidden = find("#chain").hidden = !model.increment_edges;
+    find("#increments").hidden = !model.increment_edges;
+    find("#chain").hidden = !model.has_chain;
   }
 
   #soon() {

@@ -1,0 +1,113 @@
+"""Priors: what simple models know of each row's target before a network is asked, a place and a spread."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from tqdm import tqdm
+
+from diffor.priors.boosting import BoostedTrees, CatBoostTrees, LightGBMTrees
+from diffor.priors.contract import Answers, Floats, Prior, PriorRows, RowNumbers, under_prefix, with_prefix
+from diffor.priors.estimator import EstimatorPrior
+from diffor.priors.forest import Forest
+from diffor.priors.gaussian_process import GaussianProcess, RankProcess
+from diffor.suggestion import did_you_mean
+
+__all__ = ["PRIORS", "FittedPriors", "Prior", "PriorRows", "fit_priors", "make_prior"]
+
+PRIORS: dict[str, type[Prior]] = {
+    kind.name: kind for kind in (BoostedTrees, LightGBMTrees, CatBoostTrees, GaussianProcess, RankProcess, Forest)
+}
+"""The priors that have names."""
+
+
+class FittedPriors:
+    """Several fitted priors, asked together."""
+
+    def __init__(self, priors: Sequence[Prior]) -> None:
+        self.priors = list(priors)
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each prior."""
+        return [prior.name for prior in self.priors]
+
+    def predict(self, rows: PriorRows) -> Answers:
+        """Place and spread by each prior in turn. **Shape:** -> ``(n, 2 P)`` float32."""
+        answers = [prior.predict(rows) for prior in self.priors]
+        return np.concatenate([np.zeros((len(rows), 0), dtype=np.float32), *answers], axis=1)
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Everything needed to answer; all names begin with ``prior.``, a number and the prior's name."""
+        tensors: dict[str, Tensor] = {}
+        for place, prior in enumerate(self.priors):
+            owned = {name: tensor.clone() for name, tensor in prior.to_tensors().items()}  # no two share their memory
+            tensors |= with_prefix(owned, f"prior.{place}.{prior.name}.")
+        return tensors
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> FittedPriors:
+        """Rebuild priors from :meth:`to_tensors`; other tensors may stand beside them."""
+        owned = under_prefix(tensors, "prior.")
+        names = dict(sorted((int(key.split(".")[0]), key.split(".")[1]) for key in owned))
+        return cls(
+            [make_kind(name).from_tensors(under_prefix(owned, f"{place}.{name}.")) for place, name in names.items()]
+        )
+
+
+def fit_priors(
+    chosen: Any,
+    rows: PriorRows,
+    u: Floats,
+    weights: Floats | None,
+    folds: RowNumbers,
+    seed: int,
+    until: float | None = None,
+    verbose: int = 0,
+) -> tuple[FittedPriors, Answers]:
+    """Fit one or several priors, names or objects, to targets in [0, 1]; also what each says about rows not seen.
+
+    Once the clock of :func:`time.monotonic` has passed ``until``, those after the first are left out.
+
+    **Shape:** u, weights and folds ``(n,)`` -> priors, ``(n, 2 P)`` float32.
+
+    >>> import torch
+    >>> rows = PriorRows((torch.rand(60, 2), torch.zeros(60, 0, dtype=torch.int64)))
+    >>> fitted, seen = fit_priors(["trees", "process"], rows, np.linspace(0, 1, 60), None, np.arange(60) % 3, seed=0)
+    >>> fitted.names, seen.shape
+    (['trees', 'process'], (60, 4))
+    """
+    listed = [] if chosen is None else list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
+    priors = [make_prior(entry) for entry in listed]
+    seen: list[Answers] = []
+    hidden = None if verbose else True
+    for place, prior in enumerate(tqdm(priors, desc="priors", unit="prior", delay=2, disable=hidden)):
+        if seen and until is not None and time.monotonic() > until:
+            break
+        seen.append(prior.fit(rows, u, weights, folds, seed + place))
+    return FittedPriors(priors[: len(seen)]), np.concatenate(
+        [np.zeros((len(rows), 0), dtype=np.float32), *seen], axis=1
+    )
+
+
+def make_prior(entry: Any) -> Prior:
+    """A prior by its name, a copy of one, or one of any regressor with ``fit`` and ``predict``.
+
+    >>> make_prior("trees").name
+    'trees'
+    """
+    if isinstance(entry, str):
+        return make_kind(entry)()
+    return copy.deepcopy(entry) if isinstance(entry, Prior) else EstimatorPrior(entry)
+
+
+def make_kind(name: str) -> type[Prior]:
+    """The class of a prior by its name."""
+    if name not in PRIORS:
+        raise ValueError(f"prior must be one of {', '.join(PRIORS)}, not {name!r}{did_you_mean(name, PRIORS)}")
+    return PRIORS[name]

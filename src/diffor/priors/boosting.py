@@ -1,0 +1,122 @@
+"""Boosted trees as a prior: one model a fold for the place, and a smaller one for the spread."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diffor.priors.boosters import Growth, Task, grow_by_catboost, grow_by_lightgbm, grow_by_sklearn
+from diffor.priors.contract import (
+    Answers,
+    Floats,
+    Prior,
+    PriorRows,
+    RowNumbers,
+    as_answers,
+    under_prefix,
+    with_prefix,
+)
+from diffor.priors.folds import FoldModels, grow_folds, prepare
+from diffor.priors.spread import SpreadModel
+from diffor.priors.trees import Trees
+
+MANY_ROWS, VERY_MANY_ROWS = 2000, 10_000
+"""From here on trees have more leaves, with more rows in each; and there may be more trees."""
+
+
+class BoostedTrees(Prior):
+    """Boosted trees of scikit-learn, squared error, each fold's rows answered by trees of the others.
+
+    New rows are answered by the mean of the folds' trees.
+
+    >>> rows = PriorRows((torch.rand(200, 2), torch.zeros(200, 0, dtype=torch.int64)))
+    >>> u, folds = rows.inputs[0][:, 0].numpy(), np.arange(200) % 5
+    >>> prior = BoostedTrees()
+    >>> prior.fit(rows, u, None, folds, seed=0).shape, prior.predict(rows).shape
+    ((200, 2), (200, 2))
+    """
+
+    name = "trees"
+
+    @staticmethod
+    def grow(task: Task, growth: Growth, seed: int) -> Trees:
+        """Grow the trees of the place."""
+        return grow_by_sklearn(task, growth, seed)
+
+    def __init__(self) -> None:
+        self.place: FoldModels | None = None
+        self.spread: SpreadModel | None = None
+
+    def growth(self, n_rows: int) -> Growth:
+        """How the trees of the place grow, by the number of rows."""
+        few = n_rows < MANY_ROWS
+        return Growth(
+            rounds=300 if n_rows < VERY_MANY_ROWS else 600,
+            patience=15,
+            rate=0.1,
+            leaves=15 if few else 31,
+            min_leaf=5 if few else 10,
+            columns=0.7 if few else 0.5,
+            depth=10,
+        )
+
+    def fit(self, rows: PriorRows, u: Floats, weights: Floats | None, folds: RowNumbers, seed: int) -> Answers:
+        """Fit the folds' trees; also each row's answer by the trees of other folds. **Shape:** -> ``(n, 2)``."""
+        target = np.asarray(u, dtype=np.float64)
+        lesson = prepare(rows, target, weights, folds, seed)
+        self.place, place = grow_folds(lesson, target, self.grow, self.growth(len(target)))
+        self.spread, spread = SpreadModel.fit(lesson, target, place)
+        return as_answers(place, spread)
+
+    @torch.inference_mode()
+    def predict(self, rows: PriorRows) -> Answers:
+        """The mean of the folds' trees. **Shape:** -> ``(n, 2)``."""
+        if self.place is None or self.spread is None:
+            raise ValueError(f"the prior {self.name!r} must be fitted before it predicts: call fit")
+        place = self.place.predict(rows.inputs)
+        return as_answers(place.numpy(), self.spread.predict(rows.inputs, place).numpy())
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """The folds' trees and codings, by name."""
+        if self.place is None or self.spread is None:
+            raise ValueError(f"the prior {self.name!r} must be fitted before it is saved: call fit")
+        return with_prefix(self.place.to_tensors(), "place.") | with_prefix(self.spread.to_tensors(), "spread.")
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> BoostedTrees:
+        """Rebuild the prior from :meth:`to_tensors`."""
+        prior = cls()
+        prior.place = FoldModels.from_tensors(under_prefix(tensors, "place."))
+        prior.spread = SpreadModel.from_tensors(under_prefix(tensors, "spread."))
+        return prior
+
+
+class LightGBMTrees(BoostedTrees):
+    """The same by LightGBM; a saved model needs it no more."""
+
+    name = "lightgbm"
+
+    @staticmethod
+    def grow(task: Task, growth: Growth, seed: int) -> Trees:
+        """Grow the trees of the place."""
+        return grow_by_lightgbm(task, growth, seed)
+
+    def growth(self, n_rows: int) -> Growth:
+        """How the trees of the place grow, by the number of rows."""
+        return Growth(rounds=600, patience=30, rate=0.05, leaves=31, min_leaf=max(5, min(20, n_rows // 100)), depth=10)
+
+
+class CatBoostTrees(BoostedTrees):
+    """The same by CatBoost; a saved model needs it no more."""
+
+    name = "catboost"
+
+    @staticmethod
+    def grow(task: Task, growth: Growth, seed: int) -> Trees:
+        """Grow the trees of the place."""
+        return grow_by_catboost(task, growth, seed)
+
+    def growth(self, n_rows: int) -> Growth:
+        """How the trees of the place grow, by the number of rows."""
+        return Growth(rounds=1500, patience=60, rate=0.06, leaves=64, min_leaf=1)

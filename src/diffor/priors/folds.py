@@ -1,0 +1,139 @@
+"""Trees of several folds: each row answered by trees that have not seen it, new rows by all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diffor.priors.boosters import Growth, Task, still
+from diffor.priors.contract import Floats, PriorRows, RowNumbers, counted_rows, under_prefix, whole_folds, with_prefix
+from diffor.priors.design import MAX_FIT_ROWS, FoldDesign, read_columns, take
+from diffor.priors.tree_masks import TreeMasks, mask_trees
+from diffor.priors.trees import Trees, join_trees
+
+Grow = Callable[[Task, Growth, int], Trees]
+
+MIN_FIT_ROWS = 10
+"""Of fewer rows the mean is all that is learned."""
+
+
+class Lesson(NamedTuple):
+    """Training rows, the folds in which each is held out once, and what each fold's models read of them."""
+
+    inputs: tuple[Tensor, ...]
+    weights: Floats | None
+    whole: RowNumbers
+    """**Shape:** ``(n,)``."""
+    designs: list[FoldDesign]
+    seed: int
+
+
+def prepare(rows: PriorRows, target: Floats, weights: Floats | None, folds: RowNumbers, seed: int) -> Lesson:
+    """Training rows divided into folds, every row held out once. **Shape:** target, weights and folds ``(n,)``."""
+    inputs, whole = rows.inputs, whole_folds(folds, seed)
+    counted = counted_rows(len(target), weights)
+    designs = []
+    for fold in range(int(whole.max()) + 1):
+        held = counted[whole[counted] == fold]
+        rest = counted[whole[counted] != fold]
+        rest = rest if len(rest) else counted  # the only fold: there are no other rows
+        designs.append(FoldDesign(inputs, target, weights, (rest, held if len(held) else rest), seed))
+    return Lesson(inputs, weights, whole, designs, seed)
+
+
+def grow_folds(
+    lesson: Lesson, target: Floats, grow: Grow, growth: Growth, beside: Floats | None = None
+) -> tuple[FoldModels, Floats]:
+    """Trees of each fold, and what each says about its held-out rows; ``beside`` is one more column for all.
+
+    **Shape:** target and beside ``(n,)`` -> models, ``(n,)``.
+    """
+    answers, grown = np.zeros(len(target)), []
+    for fold, design in enumerate(lesson.designs):
+        task = make_task(design, target, lesson.weights, beside)
+        trees = grow(task, growth, lesson.seed + fold) if isinstance(task, Task) else still(task)
+        grown.append(trees)
+        held = np.flatnonzero(lesson.whole == fold)
+        for block in np.array_split(held, max(1, len(held) // MAX_FIT_ROWS)):
+            columns = _widen(design.read(take(lesson.inputs, block)).numpy(), beside, block)
+            answers[block] = trees.predict(torch.from_numpy(columns)).numpy()
+    return FoldModels.join(lesson.designs, grown), answers
+
+
+def make_task(design: FoldDesign, target: Floats, weights: Floats | None, beside: Floats | None) -> Task | float:
+    """What one fold's trees are fitted to, or the mean where rows are few or all alike. **Shape:** target ``(n,)``."""
+    wanted = target[design.rows]
+    of_rows, of_check = (None if weights is None else weights[part] for part in (design.rows, design.check_rows))
+    if len(wanted) < MIN_FIT_ROWS or float(np.ptp(wanted)) == 0:
+        return float(np.average(wanted, weights=of_rows))
+    table, check = _widen(design.table, beside, design.rows), _widen(design.check, beside, design.check_rows)
+    return Task(table, wanted, of_rows, check, target[design.check_rows], of_check)
+
+
+class FoldModels:
+    """The trees of all folds as one set of trees over the columns of all folds side by side.
+
+    ``levels`` holds of each fold the mean target of each category's levels, ``chosen`` which columns it reads; both
+    have one entry where all folds read the same.
+    """
+
+    def __init__(self, trees: Trees, levels: list[list[Tensor]], chosen: list[Tensor]) -> None:
+        self.trees, self.levels, self.chosen = trees, levels, chosen
+
+    @cached_property
+    def quick(self) -> Sequence[TreeMasks | Trees]:
+        """The trees in the form that answers quickest: parts whose answers add up."""
+        return mask_trees(self.trees) or [self.trees]
+
+    @classmethod
+    def join(cls, designs: list[FoldDesign], grown: list[Trees]) -> FoldModels:
+        """The mean of trees that were grown one fold after another."""
+        levels, chosen = [design.levels for design in designs], [design.chosen for design in designs]
+        if not levels[0] and all(torch.equal(part, chosen[0]) for part in chosen):
+            levels, chosen = levels[:1], chosen[:1]
+        width = len(chosen[0])
+        starts = [place * width if len(chosen) > 1 else 0 for place in range(len(grown))]
+        return cls(join_trees(grown, starts, width, width * len(chosen)), levels, chosen)
+
+    def read(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """The columns of all folds. **Shape:** -> ``(n, q)``."""
+        parts = [read_columns(inputs, *pair) for pair in zip(self.levels, self.chosen, strict=True)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def predict(self, inputs: tuple[Tensor, ...], beside: Tensor | None = None) -> Tensor:
+        """The mean of the folds' answers. **Shape:** -> ``(n,)``."""
+        columns = self.read(inputs)
+        columns = columns if beside is None else torch.cat([columns, beside[:, None]], dim=1)
+        total = self.quick[0].predict(columns)
+        for part in self.quick[1:]:
+            total = total + part.predict(columns)
+        return total
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Trees and codings by name."""
+        tensors = with_prefix(self.trees._asdict(), "trees.")
+        for fold, (levels, chosen) in enumerate(zip(self.levels, self.chosen, strict=True)):
+            tensors[f"{fold}.chosen"] = chosen
+            tensors |= {f"{fold}.levels.{column}": means for column, means in enumerate(levels)}
+        return tensors
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> FoldModels:
+        """Rebuild the models from :meth:`to_tensors`."""
+        levels: list[list[Tensor]] = []
+        while f"{len(levels)}.chosen" in tensors:
+            named = under_prefix(tensors, f"{len(levels)}.levels.")
+            levels.append([named[str(column)] for column in range(len(named))])
+        chosen = [tensors[f"{fold}.chosen"] for fold in range(len(levels))]
+        return cls(Trees(**under_prefix(tensors, "trees.")), levels, chosen)
+
+
+def _widen(table: Floats, beside: Floats | None, rows: RowNumbers) -> Floats:
+    """The table with one more column where there is one. **Shape:** ``(r, q)`` -> ``(r, q or q + 1)`` float32."""
+    joined = table if beside is None else np.concatenate([table, beside[rows, None]], axis=1)
+    return np.ascontiguousarray(joined, dtype=np.float32)

@@ -1,0 +1,180 @@
+"""A Gaussian process as a prior: each training row answered by all the others, in closed form."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diffor.priors.contract import (
+    Answers,
+    Floats,
+    Prior,
+    PriorRows,
+    RowNumbers,
+    as_answers,
+    counted_rows,
+    means_of_others,
+    under_prefix,
+    with_prefix,
+)
+from diffor.priors.design import take
+from diffor.priors.folds import Lesson, prepare
+from diffor.priors.kernel import Kernel, learn_kernel, start_kernel
+from diffor.priors.process_answer import ProcessAnswer
+from diffor.priors.process_columns import ProcessColumns
+from diffor.priors.process_solve import slopes_exactly, solve_by_landmarks, solve_exactly
+from diffor.priors.ranks import Ranks, Standard
+from diffor.priors.spread import SpreadModel
+
+MAX_EXACT_ROWS = 4000
+"""More rows know of each other through landmarks."""
+MAX_LANDMARK_ROWS = 50_000
+N_LANDMARKS = 1000
+N_LEARNING_ROWS = 500
+"""Rows that the kernel's settings are learned on."""
+MIN_PROCESS_ROWS = 10
+
+
+class GaussianProcess(Prior):
+    """A Gaussian process with a length for each column, on scaled numbers and categories as their levels' means.
+
+    Rows of numbers are answered with each left out in turn, in closed form. With categories they are answered fold by
+    fold: a left-out row would still speak through the means of its levels. Small trees learn the spread from how far
+    honest answers were off: that is closer than the variance of the process, and does not take n^2 steps a row.
+
+    Beyond ``max_exact_rows`` rows it takes ``n_landmarks`` of them for all: at 3,750 rows that is 1.4 % worse, at half
+    the time to fit and a quarter of the time to answer.
+
+    >>> rows = PriorRows((torch.rand(100, 2), torch.zeros(100, 0, dtype=torch.int64)))
+    >>> u, folds = rows.inputs[0][:, 0].numpy(), np.arange(100) % 5
+    >>> prior = GaussianProcess()
+    >>> bool(abs(prior.fit(rows, u, None, folds, seed=0)[:, 0] - u).mean() < 0.02), prior.predict(rows).shape
+    (True, (100, 2))
+    """
+
+    name = "process"
+    scaling: ClassVar[type[Standard] | type[Ranks]] = Standard
+
+    def __init__(self, max_exact_rows: int = MAX_EXACT_ROWS, n_landmarks: int = N_LANDMARKS) -> None:
+        self.max_exact_rows, self.n_landmarks = max_exact_rows, n_landmarks
+        self.columns: ProcessColumns | None = None
+        self.kernel = start_kernel(0, is_smooth=True)
+        self.known, self.slopes = torch.zeros(0, 0), torch.zeros(0)
+        self.target_scale = torch.tensor([0.5, 1.0], dtype=torch.float64)
+        """The mean target and the spread around it. **Shape:** ``(2,)``."""
+        self.spread: SpreadModel | None = None
+        self.answer: ProcessAnswer | None = None
+
+    def fit(self, rows: PriorRows, u: Floats, weights: Floats | None, folds: RowNumbers, seed: int) -> Answers:
+        """Learn the kernel and solve; also each row's answer by the other rows. **Shape:** -> ``(n, 2)``."""
+        target = np.asarray(u, dtype=np.float64)
+        lesson = prepare(rows, target, weights, folds, seed)
+        place = self._fit_place(lesson, target)
+        self.spread, spread = SpreadModel.fit(lesson, target, place)
+        return as_answers(place, spread)
+
+    def _fit_place(self, lesson: Lesson, target: Floats) -> Floats:
+        """The expected place of each row by other rows. **Shape:** -> ``(n,)``."""
+        weights, counted = lesson.weights, _some(counted_rows(len(target), lesson.weights), lesson.seed)
+        counts = np.ones(len(target)) if weights is None else weights / weights[counted].mean()
+        mean = float(np.average(target[counted], weights=counts[counted]))
+        spread = float(np.sqrt(np.average((target[counted] - mean) ** 2, weights=counts[counted])))
+        self.target_scale = torch.tensor([mean, max(spread, 1e-9)], dtype=torch.float64)
+        self.columns = None
+        if len(counted) < MIN_PROCESS_ROWS or spread < 1e-9:
+            return means_of_others(target, counts, counted)
+        self.columns, columns = ProcessColumns.fit(self.scaling, lesson.inputs, target, weights, counted, lesson.seed)
+        scaled = torch.from_numpy((target - mean) / spread)
+        left_out = self._solve(columns, scaled[counted], torch.from_numpy(counts[counted]), lesson.seed)
+        if lesson.inputs[1].shape[1]:
+            return self._by_folds(lesson, target, scaled, counts) * spread + mean
+        place = np.full(len(target), np.nan)
+        place[counted] = left_out.numpy() * spread + mean
+        rest = np.flatnonzero(np.isnan(place))
+        place[rest] = self.predict_place(take(lesson.inputs, rest)).numpy()
+        return place
+
+    def _solve(self, columns: Tensor, target: Tensor, weights: Tensor, seed: int) -> Tensor:
+        """Learn the kernel on some rows, solve for all; also each row's place by the others. **Shape:** -> ``(r,)``."""
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(columns)))
+        some = order[:N_LEARNING_ROWS]
+        self.kernel = learn_kernel(columns[some], target[some], weights[some])
+        if len(columns) <= self.max_exact_rows:
+            solution = solve_exactly(self.kernel, columns, target, weights)
+        else:
+            solution = solve_by_landmarks(self.kernel, columns, target, weights, columns[order[: self.n_landmarks]])
+        self.known, self.slopes, self.answer = solution.known.double(), solution.slopes.double(), None
+        return solution.place
+
+    def _by_folds(self, lesson: Lesson, target: Floats, scaled: Tensor, counts: Floats) -> Floats:
+        """Each row's place by the process of the other folds, with the same kernel. **Shape:** -> ``(n,)``."""
+        assert self.columns is not None
+        place, counted = np.zeros(len(target)), counted_rows(len(target), lesson.weights)
+        for fold in range(int(lesson.whole.max()) + 1):
+            held, rest = np.flatnonzero(lesson.whole == fold), counted[lesson.whole[counted] != fold]
+            rest = _some(rest if len(rest) else counted, lesson.seed)
+            known, asked = self.columns.code(lesson.inputs, target, lesson.weights, rest, held, lesson.seed)
+            of_rest = scaled[rest], torch.from_numpy(counts[rest])
+            if len(rest) <= self.max_exact_rows:
+                slopes = slopes_exactly(self.kernel, known, *of_rest)
+            else:
+                landmarks = known[np.random.default_rng(lesson.seed).permutation(len(known))[: self.n_landmarks]]
+                known, slopes = solve_by_landmarks(self.kernel, known, *of_rest, landmarks)[2:]
+            place[held] = ProcessAnswer.of(self.kernel, known, slopes).predict(asked).numpy()
+        return place
+
+    def predict_place(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Expected place of new rows. **Shape:** -> ``(n,)``."""
+        mean, spread = self.target_scale.tolist()
+        if self.columns is None:
+            return torch.full((len(inputs[0]),), mean)
+        self.answer = self.answer or ProcessAnswer.of(self.kernel, self.known, self.slopes)
+        # Worths of rows that lie close together are large and of either sign: single precision would lose four digits.
+        return self.answer.predict(self.columns.read(inputs).double()).mul_(spread).add_(mean).float()
+
+    @torch.inference_mode()
+    def predict(self, rows: PriorRows) -> Answers:
+        """One likeness to each known row gives the place, small trees the spread. **Shape:** -> ``(n, 2)``."""
+        if self.spread is None:
+            raise ValueError(f"the prior {self.name!r} must be fitted before it predicts: call fit")
+        place = self.predict_place(rows.inputs)
+        return as_answers(place.numpy(), self.spread.predict(rows.inputs, place).numpy())
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Everything needed to answer, by name."""
+        if self.spread is None:
+            raise ValueError(f"the prior {self.name!r} must be fitted before it is saved: call fit")
+        tensors = {"target": self.target_scale} | with_prefix(self.spread.to_tensors(), "spread.")
+        if self.columns is None:
+            return tensors
+        tensors |= {"known": self.known, "slopes": self.slopes} | with_prefix(self.kernel._asdict(), "kernel.")
+        return tensors | with_prefix(self.columns.to_tensors(), "columns.")
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> GaussianProcess:
+        """Rebuild the prior from :meth:`to_tensors`."""
+        prior = cls()
+        prior.target_scale = tensors["target"]
+        prior.spread = SpreadModel.from_tensors(under_prefix(tensors, "spread."))
+        if "known" in tensors:
+            prior.known, prior.slopes = tensors["known"], tensors["slopes"]
+            prior.kernel = Kernel(**under_prefix(tensors, "kernel."))
+            prior.columns = ProcessColumns.from_tensors(cls.scaling, under_prefix(tensors, "columns."))
+        return prior
+
+
+class RankProcess(GaussianProcess):
+    """The same process on the ranks of columns, as normal numbers."""
+
+    name = "process-ranks"
+    scaling = Ranks
+
+
+def _some(rows: RowNumbers, seed: int) -> RowNumbers:
+    """At most as many rows as landmarks are fitted to. **Shape:** ``(r,)`` -> ``(at most r,)``."""
+    if len(rows) <= MAX_LANDMARK_ROWS:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, MAX_LANDMARK_ROWS, replace=False))

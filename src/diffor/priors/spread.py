@@ -1,0 +1,58 @@
+"""How far targets lie from their places: small boosted trees for the logarithm of the distance."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diffor.priors.boosters import Growth, grow_by_sklearn
+from diffor.priors.contract import Floats, under_prefix, with_prefix
+from diffor.priors.folds import FoldModels, Lesson, grow_folds
+
+LEAST_SHARE = 1e-3
+"""Of the mean distance: what is added before logarithms are taken."""
+COMMON_SHARE = 0.3
+"""Of the mean distance: what every row's spread is made of at least."""
+NORMAL_DISTANCE = 0.7979
+"""Mean distance of a standard normal number from zero."""
+
+
+class SpreadModel(NamedTuple):
+    """The spread of rows whose places are known, as the standard deviation of a normal law."""
+
+    models: FoldModels
+    scale: Tensor
+    """What every row has in common, and the factor of the whole. **Shape:** ``(2,)``."""
+
+    @classmethod
+    def fit(cls, lesson: Lesson, target: Floats, place: Floats) -> tuple[SpreadModel, Floats]:
+        """Learn from honest places; also the spread of each row by the models of other folds.
+
+        **Shape:** target and place ``(n,)`` -> model, ``(n,)``.
+        """
+        missed = np.abs(target - place)
+        mean = max(float(np.average(missed, weights=lesson.weights)), 1e-9)
+        logs = np.log(missed + LEAST_SHARE * mean)
+        growth = Growth(rounds=200, patience=10, rate=0.1, leaves=7, min_leaf=max(20, len(target) // 40), depth=4)
+        models, logs = grow_folds(lesson, logs, grow_by_sklearn, growth, beside=np.clip(place, 0, 1))
+        raw = np.exp(logs) + COMMON_SHARE * mean
+        factor = float(np.average(missed / raw, weights=lesson.weights)) / NORMAL_DISTANCE
+        return cls(models, torch.tensor([COMMON_SHARE * mean, max(factor, 1e-6)])), raw * factor
+
+    def predict(self, inputs: tuple[Tensor, ...], place: Tensor) -> Tensor:
+        """The spread of new rows around their places. **Shape:** place ``(n,)`` -> ``(n,)``."""
+        logs = self.models.predict(inputs, place.clamp(0, 1))
+        common, factor = self.scale.tolist()
+        return logs.exp().add_(common).mul_(factor)
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """The models and the scale, by name."""
+        return with_prefix(self.models.to_tensors(), "models.") | {"scale": self.scale}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> SpreadModel:
+        """Rebuild the model from :meth:`to_tensors`."""
+        return cls(FoldModels.from_tensors(under_prefix(tensors, "models.")), tensors["scale"])

@@ -1,0 +1,70 @@
+import numpy as np
+import torch
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+
+from diffor.priors.boosters import Growth, Task, grow_by_sklearn, still
+from diffor.priors.forest import MAX_TREE_DEPTH, N_TREES, _nodes
+from diffor.priors.trees import MAX_DEPTH, flatten, flatten_nodes, join_trees, split_trees
+
+
+def make_rows(n=2000, seed=0):
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(n, 5)).astype(np.float32).round(1)  # many ties with the limits of the trees
+    return x, np.sin(3 * x[:, 0]) + x[:, 1] * x[:, 2]
+
+
+def test_flat_trees_answer_as_the_library_does():
+    x, y = make_rows()
+    model = HistGradientBoostingRegressor(max_iter=40, max_depth=MAX_DEPTH).fit(x, y)
+    new = make_rows(3000, seed=1)[0]
+    answers = flatten(model, 40).predict(torch.from_numpy(new)).numpy()
+    np.testing.assert_allclose(answers, model.predict(new), atol=1e-5)
+
+
+def test_the_first_trees_are_the_first_rounds():
+    x, y = make_rows(400)
+    model = HistGradientBoostingRegressor(max_iter=10, max_depth=MAX_DEPTH).fit(x, y)
+    stages, columns = list(model.staged_predict(x)), torch.from_numpy(x)
+    np.testing.assert_allclose(flatten(model, 3).predict(columns).numpy(), stages[2], atol=1e-6)
+    np.testing.assert_allclose(flatten(model, 0).predict(columns).numpy(), y.mean(), atol=1e-6)
+
+
+def test_trees_of_a_forest_answer_as_the_library_does():
+    x, y = make_rows(500)
+    model = ExtraTreesRegressor(N_TREES, min_samples_leaf=3, max_depth=MAX_TREE_DEPTH, random_state=0).fit(x, y)
+    trees = flatten_nodes([_nodes(tree.tree_) for tree in model.estimators_], 0.0)
+    np.testing.assert_allclose(trees.predict(torch.from_numpy(x), MAX_TREE_DEPTH), model.predict(x), atol=1e-5)
+
+
+def test_boosting_ends_where_the_check_rows_are_answered_no_better():
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(400, 3)).astype(np.float32)
+    noise, check = generator.normal(size=400), generator.normal(size=400)
+    growth = Growth(rounds=200, patience=15, rate=0.1, leaves=15, min_leaf=5)
+    nothing = grow_by_sklearn(Task(x, noise, None, x, check, None), growth, seed=0)
+    something = grow_by_sklearn(Task(x, x[:, 0], None, x, x[:, 0], None), growth, seed=0)
+    assert len(nothing.roots) < 20 < len(something.roots)
+
+
+def test_joined_trees_answer_with_the_mean_and_parts_add_up():
+    x, y = make_rows(600)
+    first, second = (
+        flatten(HistGradientBoostingRegressor(max_iter=8, max_depth=5).fit(x[:, part], y), 8)
+        for part in (slice(0, 3), slice(2, 5))
+    )
+    columns = torch.from_numpy(x)
+    mean = (first.predict(columns[:, :3]) + second.predict(columns[:, 2:])) / 2
+    joined = join_trees([first, second], [0, 2], width=3, n_columns=5)
+    np.testing.assert_allclose(joined.predict(columns), mean, atol=1e-6)
+    parts = split_trees(joined, 3)
+    assert [len(part.roots) for part in parts] == [5, 5, 6]
+    np.testing.assert_allclose(sum(part.predict(columns) for part in parts), joined.predict(columns), atol=1e-6)
+
+
+def test_a_column_behind_the_others_is_shared_by_all():
+    x, y = make_rows(600)
+    trees = flatten(HistGradientBoostingRegressor(max_iter=8, max_depth=5).fit(x[:, [0, 1, 2]], y), 8)
+    joined = join_trees([trees, still(1.0)], [2, 0], width=2, n_columns=4)
+    apart = torch.from_numpy(x[:, [3, 4, 0, 1, 2]])  # its own two columns begin at 2, the shared one stands last
+    wanted = (trees.predict(torch.from_numpy(x[:, [0, 1, 2]])) + 1) / 2
+    np.testing.assert_allclose(joined.predict(apart), wanted, atol=1e-6)
