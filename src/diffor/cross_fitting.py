@@ -84,8 +84,7 @@ class Problem:
     held: Held
     borders: Borders
     positions: Tensor
-    """Where the increments stand in the priors' coordinate. **Shape:** ``(S,)``."""
-    n_priors: int
+    """Where the increments stand on the scale of each prior. **Shape:** ``(P, S)``."""
     unit: float = 1.0
 
     @property
@@ -99,12 +98,12 @@ class Problem:
 
     def first_factors(self) -> list[float]:
         """How much each prior counts at first: the better ones more, by their own answers to the training rows."""
-        if not self.n_priors:
+        if not len(self.positions):
             return []
         score = HeldOutScore.of_rows(self.data, self.borders, self.held)
-        networks = FoldNetworks(1, [], [], self.positions, [1.0] * self.n_priors)
+        networks = FoldNetworks(1, [], [], self.positions, [1.0] * len(self.positions))
         said = torch.sigmoid(networks.prior_logits(self.data.inputs[-1].cpu()))
-        errors = np.array([score.of(said[:, place].to(score.filled)) for place in range(self.n_priors)])
+        errors = np.array([score.of(said[:, place].to(score.filled)) for place in range(said.shape[1])])
         shares = np.exp(-FACTOR_SHARPNESS * errors / max(errors.min(), np.finfo(float).tiny))
         return [float(factor) for factor in FIRST_FACTOR * shares / shares.sum()]
 
@@ -235,15 +234,19 @@ def fit_table(
     rows = PriorRows(data.inputs, table.frame)
     known = prior if len(reference) else ()  # nothing needs to be known of a target that is always the same
     until = None if config.time_limit is None else started + PRIORS_SHARE * config.time_limit
-    priors, seen = fit_priors(known, rows, coordinate, weights, folds, config.seed, until, config.verbose)
-    count = count_increments(seen[:, ::2], coordinate) if n_increments == "auto" else int(n_increments)
+    even = data.y.double().numpy()
+    priors, seen = fit_priors(known, rows, coordinate, weights, folds, config.seed, until, config.verbose, even)
+    places = seen[:, ::2].copy()
+    places[:, priors.are_even] = reference.coordinate(torch.from_numpy(places[:, priors.are_even])).numpy()
+    count = count_increments(places, coordinate) if n_increments == "auto" else int(n_increments)
     borders = place_borders(table, count)
     joined = with_prior(data, seen)
     if table.valid is not None:
         said = priors.predict(PriorRows(table.valid.inputs, table.valid_frame))
         joined = join_rows(joined, with_prior(table.valid, said))
-    positions = torch.from_numpy(reference.positions(borders)).float()
-    problem = Problem(joined.to(device or torch.device("cpu")), held, borders, positions, len(priors.names), table.unit)
+    positions = [borders.middles if is_even else reference.positions(borders) for is_even in priors.are_even]
+    where = torch.tensor(np.reshape(positions, (len(positions), len(borders))), dtype=torch.float32)
+    problem = Problem(joined.to(device or torch.device("cpu")), held, borders, where, table.unit)
     if config.time_limit is not None:
         config = replace(config, time_limit=max(config.time_limit - (time.monotonic() - started), 1e-3))
     if not problem.is_scored:

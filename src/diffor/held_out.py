@@ -117,7 +117,7 @@ def answer_held(networks: FoldNetworks, inputs: Inputs, held: Held) -> Tensor:
     parts = [np.flatnonzero(rows) for rows in held]
     size = max(len(part) for part in parts)
     if not size:
-        return inputs[0].new_full((held.shape[1], len(networks.positions)), torch.nan)
+        return inputs[0].new_full((held.shape[1], networks.n_increments), torch.nan)
     blocks = torch.from_numpy(np.concatenate([np.resize(part if len(part) else [0], size) for part in parts])).to(
         inputs[0].device
     )

@@ -116,3 +116,11 @@ def test_borders_survive_json() -> None:
 
 def test_widths_of_steps_between_values_are_their_distances() -> None:
     assert np.allclose(Borders.at_values([0.0, 0.25, 1.0]).widths, [0.25, 0.75])
+
+
+def test_middles_lie_inside_their_increments() -> None:
+    borders = Borders.place(np.r_[np.zeros(40), np.random.default_rng(0).random(200)], 8)
+    lower, upper = borders.layout[:2]
+    assert (borders.middles >= lower).all()
+    assert (borders.middles <= upper).all()
+    assert (np.diff(borders.middles) >= 0).all()

@@ -150,6 +150,17 @@ class Borders:
         """Where targets stand along the increments: a long tail is short there. **Shape:** kept, in [0, 1]."""
         return self.fill(y.double()).sum(dim=-1) / max(len(self), 1)
 
+    @property
+    def middles(self) -> Floats:
+        """Where increments stand in [0, 1]: a step between values alone, halfway from the one before. ``(S,)``.
+
+        >>> Borders.at_values([0.0, 0.5, 1.0]).middles
+        array([0.25, 0.75])
+        """
+        if self.is_discrete:
+            return np.asarray((self.edges[1:] + self.edges[:-1]) / 2)
+        return np.asarray((self.layout.lower + self.layout.upper) / 2)
+
     def positions(self, of: Borders) -> Floats:
         """Where the increments of other borders stand along these. **Shape:** ``(S,)`` of the others, in [0, 1]."""
         lower, upper, is_beyond = of.layout[:3]

@@ -62,7 +62,8 @@ class FoldNetworks(nn.Module):
     with a factor that is learned: the networks start from the priors' answer and improve it.
 
     ``edges`` are the ends of each number's pieces, ``category_sizes`` the codes of each category, ``positions`` where
-    the increments stand in the coordinate that priors answer in, and ``factors`` how much each prior counts at first.
+    the increments stand on the scale that priors answer on, ``(S,)`` or ``(P, S)`` where each has its own, and
+    ``factors`` how much each prior counts at first.
 
     >>> import torch
     >>> networks = FoldNetworks(3, [[0.0, 0.5, 1.0]], [], torch.tensor([0.25, 0.75]), [1.0])
@@ -98,10 +99,11 @@ class FoldNetworks(nn.Module):
         sizes = [n_in, *[settings.width] * settings.n_layers]
         self.layers = nn.ModuleList(FoldLinear(n_folds, size, settings.width) for size in sizes[:-1])
         self.dropout = ByteDropout(settings.dropout)
-        self.out = FoldLinear(n_folds, sizes[-1], len(positions), is_zero=True)
-        self.direct = FoldLinear(n_folds, n_in, len(positions), is_zero=True)
-        self.register_buffer("positions", positions)
+        self.n_increments = positions.shape[-1]
+        self.out = FoldLinear(n_folds, sizes[-1], self.n_increments, is_zero=True)
+        self.direct = FoldLinear(n_folds, n_in, self.n_increments, is_zero=True)
         used = factors if settings.uses_priors else []
+        self.register_buffer("positions", positions.expand(len(factors), self.n_increments)[: len(used)].clone())
         self.factors = nn.Parameter(torch.tensor(used, dtype=torch.float32).repeat(n_folds, 1))
 
     def start_at(self, shares: Tensor) -> None:
@@ -133,14 +135,9 @@ class FoldNetworks(nn.Module):
             hidden = self.dropout(torch.relu(layer(hidden)))
         logits: Tensor = self.out(hidden) + self.direct(values)
         if self.factors.shape[1]:
-            said = self.prior_logits(inputs[2]).view(*shape, *self.prior_shape).expand(self.n_folds, -1, -1, -1)
+            said = self.prior_logits(inputs[2]).view(*shape, *self.positions.shape).expand(self.n_folds, -1, -1, -1)
             logits = logits + (said * self.factors[:, None, :, None]).sum(dim=2)
         return logits
-
-    @property
-    def prior_shape(self) -> tuple[int, int]:
-        """Number of priors and of increments."""
-        return self.factors.shape[1], len(self.positions)
 
     def prior_logits(self, prior: Tensor) -> Tensor:
         """What each prior's place and spread say about each increment. **Shape:** ``(n, 2 P)`` -> ``(n, P, S)``."""

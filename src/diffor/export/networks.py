@@ -142,7 +142,7 @@ def ask_folds(networks: FoldNetworks, rows: TableRows, prior: tuple[Value, Value
     if prior is None or not networks.factors.shape[1]:
         return answer
     place, spread = prior
-    positions = rows.graph.constant(-at_knots(as_array(networks.positions), source).astype(np.float32))
+    positions = rows.graph.constant(-at_knots(as_array(networks.positions), source)[:, None].astype(np.float32))
     rate = rows.graph.constant(np.array(LOGIT_OF_NORMAL, dtype=np.float32)) / spread
     said = ((positions - place) * rate).clip(-LARGEST_LOGIT, LARGEST_LOGIT)  # (P, n, m)
     mixed = rows.graph.constant(as_array(networks.factors)) @ said.reshape(networks.factors.shape[1], -1)

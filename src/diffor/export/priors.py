@@ -6,6 +6,7 @@ import math
 from itertools import chain
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -157,8 +158,8 @@ def _likeness(rows: Value, kernel: Kernel, known: NDArray[np.float64], slopes: N
     """Likeness to known rows times their slopes. **Shape:** ``(n, k)``, ``(m, k)``, ``(m,)`` -> ``(n, 1)``."""
     graph = rows.graph
     near, linear, _ = kernel.log_scales.float().exp().tolist()
-    rates = (-kernel.log_lengths.float()).exp().numpy().astype(np.float64)
-    scaled, others = rows * graph.constant(rates), known * rates
+    view = kernel.scaled(torch.eye(known.shape[1], dtype=torch.float64)).numpy()
+    scaled, others = rows @ graph.constant(view), known @ view
     factor = -0.5 if bool(kernel.is_smooth) else 5 / 3  # of the squared distances, as they are needed below
     squares = (scaled * scaled).sum(1, keepdims=True) * factor
     beside = np.concatenate([-2 * factor * others, np.ones((len(others), 1))], axis=1)

@@ -29,8 +29,8 @@ PRIORS: dict[str, type[Prior]] = {
 class FittedPriors:
     """Several fitted priors, asked together."""
 
-    def __init__(self, priors: Sequence[Prior]) -> None:
-        self.priors = list(priors)
+    def __init__(self, priors: Sequence[Prior], are_even: Sequence[bool] = ()) -> None:
+        self.priors, self.are_even = list(priors), list(are_even)
 
     @property
     def names(self) -> list[str]:
@@ -69,12 +69,15 @@ def fit_priors(
     seed: int,
     until: float | None = None,
     verbose: int = 0,
+    even: Floats | None = None,
 ) -> tuple[FittedPriors, Answers]:
     """Fit one or several priors, names or objects, to targets in [0, 1]; also what each says about rows not seen.
 
-    Once the clock of :func:`time.monotonic` has passed ``until``, those after the first are left out.
+    ``u`` are targets in the coordinate of the borders, ``even`` as they are; each prior has one of the two, and
+    ``are_even`` of the answer says which. Once the clock of :func:`time.monotonic` has passed ``until``, those after
+    the first are left out.
 
-    **Shape:** u, weights and folds ``(n,)`` -> priors, ``(n, 2 P)`` float32.
+    **Shape:** u, even, weights and folds ``(n,)`` -> priors, ``(n, 2 P)`` float32.
 
     >>> import torch
     >>> rows = PriorRows((torch.rand(60, 2), torch.zeros(60, 0, dtype=torch.int64)))
@@ -85,12 +88,15 @@ def fit_priors(
     listed = [] if chosen is None else list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
     priors = [make_prior(entry) for entry in listed]
     seen: list[Answers] = []
+    are_even: list[bool] = []
     hidden = None if verbose else True
     for place, prior in enumerate(tqdm(priors, desc="priors", unit="prior", delay=2, disable=hidden)):
         if seen and until is not None and time.monotonic() > until:
             break
-        seen.append(prior.fit(rows, u, weights, folds, seed + place))
-    return FittedPriors(priors[: len(seen)]), np.concatenate(
+        are_even.append(even is not None and prior.prefers_even(rows, u, even, weights, seed + place))
+        target = even if even is not None and are_even[-1] else u
+        seen.append(prior.fit(rows, target, weights, folds, seed + place))
+    return FittedPriors(priors[: len(seen)], are_even), np.concatenate(
         [np.zeros((len(rows), 0), dtype=np.float32), *seen], axis=1
     )
 

@@ -53,6 +53,13 @@ class Prior(ABC):
     name: str
     """What it is called among others."""
 
+    def prefers_even(self, rows: PriorRows, u: Floats, even: Floats, weights: Floats | None, seed: int) -> bool:
+        """Whether targets are better answered as they are, rather than in the coordinate of the borders.
+
+        There a long tail is short, but a smooth law is bent. **Shape:** u, even and weights ``(n,)``.
+        """
+        return False
+
     @abstractmethod
     def fit(self, rows: PriorRows, u: Floats, weights: Floats | None, folds: RowNumbers, seed: int) -> Answers:
         """Learn from training rows; also an honest answer to each of them, from models that have not seen its target.

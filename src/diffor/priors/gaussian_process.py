@@ -23,6 +23,7 @@ from diffor.priors.contract import (
 from diffor.priors.design import take
 from diffor.priors.folds import Lesson, prepare
 from diffor.priors.kernel import Kernel, learn_kernel, start_kernel
+from diffor.priors.learned_kernel import LearnedKernel
 from diffor.priors.process_answer import ProcessAnswer
 from diffor.priors.process_columns import ProcessColumns
 from diffor.priors.process_solve import slopes_exactly, solve_by_landmarks, solve_exactly
@@ -33,8 +34,10 @@ MAX_EXACT_ROWS = 4000
 """More rows know of each other through landmarks."""
 MAX_LANDMARK_ROWS = 50_000
 N_LANDMARKS = 1000
-N_LEARNING_ROWS = 500
+N_LEARNING_ROWS = 1000
 """Rows that the kernel's settings are learned on."""
+N_TRIAL_ROWS = 300
+"""Rows that decide on which scale targets are answered."""
 MIN_PROCESS_ROWS = 10
 
 
@@ -57,6 +60,8 @@ class GaussianProcess(Prior):
 
     name = "process"
     scaling: ClassVar[type[Standard] | type[Ranks]] = Standard
+    n_sums: ClassVar[int] = 2
+    """Sums of columns that the kernel may know, where they answer rows better that it was not learned on."""
 
     def __init__(self, max_exact_rows: int = MAX_EXACT_ROWS, n_landmarks: int = N_LANDMARKS) -> None:
         self.max_exact_rows, self.n_landmarks = max_exact_rows, n_landmarks
@@ -67,6 +72,27 @@ class GaussianProcess(Prior):
         """The mean target and the spread around it. **Shape:** ``(2,)``."""
         self.spread: SpreadModel | None = None
         self.answer: ProcessAnswer | None = None
+
+    def prefers_even(self, rows: PriorRows, u: Floats, even: Floats, weights: Floats | None, seed: int) -> bool:
+        """Whether a process of some rows answers them better on the even scale. **Shape:** u and even ``(n,)``."""
+        counted = np.random.default_rng(seed).permutation(counted_rows(len(even), weights))[:N_TRIAL_ROWS]
+        if len(counted) < MIN_PROCESS_ROWS or float(np.ptp(even[counted])) == 0:
+            return False
+        order = np.argsort(even)
+        counts = torch.ones(len(counted)).double() if weights is None else torch.from_numpy(weights[counted])
+        counts = counts / counts.mean()
+        columns = ProcessColumns.fit(self.scaling, rows.inputs, even, weights, counted, seed)[1]
+        missed = []
+        for target in (u, even):
+            wanted = torch.from_numpy(target[counted])
+            centre = float((wanted * counts).mean())
+            spread = max(float(((wanted - centre).square() * counts).mean().sqrt()), 1e-9)
+            scaled = (wanted - centre) / spread
+            kernel = learn_kernel(columns, scaled, counts)
+            place = solve_exactly(kernel, columns, scaled, counts).place.numpy() * spread + centre
+            back = np.interp(place, target[order], even[order])
+            missed.append(float(np.average(np.abs(back - even[counted]), weights=counts.numpy())))
+        return missed[1] < missed[0]
 
     def fit(self, rows: PriorRows, u: Floats, weights: Floats | None, folds: RowNumbers, seed: int) -> Answers:
         """Learn the kernel and solve; also each row's answer by the other rows. **Shape:** -> ``(n, 2)``."""
@@ -101,13 +127,22 @@ class GaussianProcess(Prior):
         """Learn the kernel on some rows, solve for all; also each row's place by the others. **Shape:** -> ``(r,)``."""
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(columns)))
         some = order[:N_LEARNING_ROWS]
-        self.kernel = learn_kernel(columns[some], target[some], weights[some])
+        of_some, is_all = (columns[some], target[some], weights[some]), len(some) == len(columns)
+        # Of many rows a kernel can hardly know some by heart: leaving each out is then honest enough.
+        if is_all or self.n_sums:
+            self.kernel, honest = LearnedKernel.of(*of_some, self.n_sums)
+        else:
+            self.kernel = learn_kernel(*of_some)
         if len(columns) <= self.max_exact_rows:
             solution = solve_exactly(self.kernel, columns, target, weights)
         else:
             solution = solve_by_landmarks(self.kernel, columns, target, weights, columns[order[: self.n_landmarks]])
         self.known, self.slopes, self.answer = solution.known.double(), solution.slopes.double(), None
-        return solution.place
+        if not is_all:
+            return solution.place
+        place = torch.empty_like(honest)
+        place[some] = honest
+        return place
 
     def _by_folds(self, lesson: Lesson, target: Floats, scaled: Tensor, counts: Floats) -> Floats:
         """Each row's place by the process of the other folds, with the same kernel. **Shape:** -> ``(n,)``."""
@@ -171,6 +206,7 @@ class RankProcess(GaussianProcess):
 
     name = "process-ranks"
     scaling = Ranks
+    n_sums = 0
 
 
 def _some(rows: RowNumbers, seed: int) -> RowNumbers:

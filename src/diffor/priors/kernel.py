@@ -11,12 +11,22 @@ from torch import Tensor
 MIN_NOISE = 1e-5
 LENGTH_PENALTY = 0.1
 """How strongly the logarithm of each length is drawn to that of the square root of the number of columns."""
-N_STEPS, N_TRIAL_STEPS, RATE = 45, 10, 0.2
+SUM_PENALTY, FIRST_SUMS = 8.0, 0.05
+"""How strongly sums of columns are drawn to nothing, and how large they are at first."""
+N_TRIAL_STEPS, N_STEPS, N_LAST_STEPS, RATE = 10, 25, 15, 0.2
+SUM_STEPS = ((20, 0.1), (10, 0.03))
+"""Numbers of steps, and their rates, in which sums of columns are learned."""
+N_FEW_ROWS = 300
+"""Rows that all but the last steps look at: a step takes n^3 operations."""
 SMOOTH, ROUGH = True, False
 
 
 class Kernel(NamedTuple):
-    """Likeness of rows: nearness, with a length for each column, plus a linear term; targets have noise besides."""
+    """Likeness of rows: nearness, with a length for each column, plus a linear term; targets have noise besides.
+
+    Sums of columns may count as further columns: where a law follows a direction that no column has, rows that are far
+    apart in columns may be near along it.
+    """
 
     log_lengths: Tensor
     """**Shape:** ``(p,)``."""
@@ -24,16 +34,22 @@ class Kernel(NamedTuple):
     """Variance of the near part, of the linear part, and of the noise. **Shape:** ``(3,)``."""
     is_smooth: Tensor
     """Whether nearness falls as a normal density; otherwise as Matern's function of order 5/2. **Shape:** ``()``."""
+    sums: Tensor
+    """Weights of each column in each sum. **Shape:** ``(p, r)``, r may be 0."""
 
     @property
     def noise(self) -> Tensor:
         """Variance of the noise. **Shape:** ``()``."""
         return self.log_scales[2].exp() + MIN_NOISE
 
+    def scaled(self, rows: Tensor) -> Tensor:
+        """Columns by their lengths, and the sums beside them. **Shape:** ``(n, p)`` -> ``(n, p + r)``."""
+        return torch.cat([rows * (-self.log_lengths).exp(), rows @ self.sums], dim=1)
+
     def between(self, first: Tensor, second: Tensor) -> Tensor:
         """Likeness of each row to each other. **Shape:** ``(n, p)``, ``(m, p)`` -> ``(n, m)``."""
         near, linear, _ = self.log_scales.exp().tolist()
-        distances = squared_distances(first * (-self.log_lengths).exp(), second * (-self.log_lengths).exp())
+        distances = squared_distances(self.scaled(first), self.scaled(second))
         likeness = nearness(distances, bool(self.is_smooth)).mul_(near)
         return likeness.addmm_(first, second.T, alpha=linear / max(first.shape[1], 1))
 
@@ -73,7 +89,8 @@ def start_kernel(n_columns: int, is_smooth: bool) -> Kernel:
     """Settings to begin with: long lengths, some noise."""
     length = math.log(math.sqrt(max(n_columns, 1))) + 0.3
     scales = torch.tensor([0.0, -1.0, -1.0], dtype=torch.float64)
-    return Kernel(torch.full((n_columns,), length, dtype=torch.float64), scales, torch.tensor(is_smooth))
+    sums = torch.zeros(n_columns, 0, dtype=torch.float64)
+    return Kernel(torch.full((n_columns,), length, dtype=torch.float64), scales, torch.tensor(is_smooth), sums)
 
 
 def negative_likelihood(kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor) -> tuple[float, Tensor]:
@@ -81,11 +98,11 @@ def negative_likelihood(kernel: Kernel, rows: Tensor, target: Tensor, weights: T
 
     A row of weight w has 1 / w of the noise.
 
-    **Shape:** rows ``(n, p)``, target and weights ``(n,)`` -> gradient by lengths and scales ``(p + 3,)``.
+    **Shape:** rows ``(n, p)``, target and weights ``(n,)`` -> gradient by :func:`as_vector` ``(p + 3 + p r,)``.
     """
     n_columns = rows.shape[1]
     near, linear, noise = kernel.log_scales.exp().tolist()
-    scaled = rows * (-kernel.log_lengths).exp()
+    scaled = kernel.scaled(rows)
     distances = squared_distances(scaled, scaled)
     close = nearness(distances, bool(kernel.is_smooth))
     straight = rows @ rows.T / max(n_columns, 1)
@@ -97,14 +114,28 @@ def negative_likelihood(kernel: Kernel, rows: Tensor, target: Tensor, weights: T
     along = inverse @ target
     apart = kernel.log_lengths - math.log(math.sqrt(max(n_columns, 1)))
     loss = target @ along / 2 + factor.diagonal().log().sum() + LENGTH_PENALTY / 2 * apart.square().sum()
+    loss += SUM_PENALTY / 2 * kernel.sums.square().sum()
     slope = inverse.addr_(along, along, alpha=-1)  # twice the derivative by the covariance
     by_scales = torch.stack(
         [(slope * close).sum() * near, (slope * straight).sum() * linear, (slope.diagonal() / weights).sum() * noise]
     )
     pull = nearness_slope(distances, bool(kernel.is_smooth)).mul_(slope)
-    moved = 2 * (pull.sum(dim=1) @ scaled.square() - (scaled * (pull @ scaled)).sum(dim=0))
-    by_lengths = -near * moved + LENGTH_PENALTY * apart
-    return float(loss), torch.cat([by_lengths, by_scales / 2])
+    by_scaled = 2 * near * (pull.sum(dim=1, keepdim=True) * scaled - pull @ scaled)
+    by_lengths = LENGTH_PENALTY * apart - (scaled * by_scaled)[:, :n_columns].sum(dim=0)
+    by_sums = rows.T @ by_scaled[:, n_columns:] + SUM_PENALTY * kernel.sums
+    return float(loss), torch.cat([by_lengths, by_scales / 2, by_sums.flatten()])
+
+
+def as_vector(kernel: Kernel) -> Tensor:
+    """All that is learned of a kernel. **Shape:** ``(p + 3 + p r,)``."""
+    return torch.cat([kernel.log_lengths, kernel.log_scales, kernel.sums.flatten()])
+
+
+def from_vector(kernel: Kernel, settings: Tensor) -> Kernel:
+    """The same kernel with other settings. **Shape:** as of :func:`as_vector`."""
+    n_columns, own = len(kernel.log_lengths), settings.clone()
+    sums = own[n_columns + 3 :].view(kernel.sums.shape)
+    return kernel._replace(log_lengths=own[:n_columns], log_scales=own[n_columns : n_columns + 3], sums=sums)
 
 
 def inverse_triangle(factor: Tensor) -> Tensor:
@@ -125,17 +156,19 @@ class Descent:
 
     def __init__(self, kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor) -> None:
         self.kernel, self.data = kernel, (rows, target, weights)
-        self.settings = torch.cat([kernel.log_lengths, kernel.log_scales])
+        self.settings = as_vector(kernel)
         self.mean, self.square = torch.zeros_like(self.settings), torch.zeros_like(self.settings)
         self.best, self.best_kernel, self.step = math.inf, kernel, 0
 
-    def run(self, n_steps: int) -> Descent:
+    def on(self, rows: Tensor, target: Tensor, weights: Tensor) -> Descent:
+        """Go on from here on other rows, whose likelihoods are not to be compared with those before."""
+        self.data, self.best = (rows, target, weights), math.inf
+        return self
+
+    def run(self, n_steps: int, rate: float = RATE) -> Descent:
         """Take some steps; a step into settings that cannot be solved ends them."""
-        n_columns = len(self.kernel.log_lengths)
         for _ in range(n_steps):
-            kernel = self.kernel._replace(
-                log_lengths=self.settings[:n_columns].clone(), log_scales=self.settings[n_columns:].clone()
-            )
+            kernel = from_vector(self.kernel, self.settings)
             try:
                 loss, gradient = negative_likelihood(kernel, *self.data)
             except (RuntimeError, FloatingPointError):  # torch's LinAlgError is the former
@@ -148,17 +181,30 @@ class Descent:
             self.mean = 0.9 * self.mean + 0.1 * gradient
             self.square = 0.999 * self.square + 0.001 * gradient.square()
             size = (self.square / (1 - 0.999**self.step)).sqrt() + 1e-8
-            self.settings = self.settings - RATE * self.mean / (1 - 0.9**self.step) / size
+            self.settings = self.settings - rate * self.mean / (1 - 0.9**self.step) / size
         return self
 
 
 def learn_kernel(rows: Tensor, target: Tensor, weights: Tensor) -> Kernel:
     """The kernel under which the targets are likeliest; smooth or rough is decided after a few steps of both.
 
+    Rows come in an order of no meaning: of many, the first ones are looked at until the last steps.
+
     **Shape:** rows ``(n, p)``, target and weights ``(n,)``, in double precision.
     """
-    tries = [
-        Descent(start_kernel(rows.shape[1], kind), rows, target, weights).run(N_TRIAL_STEPS) for kind in (ROUGH, SMOOTH)
-    ]
-    better = min(tries, key=lambda descent: descent.best)
-    return better.run(N_STEPS - N_TRIAL_STEPS).best_kernel
+    few = rows[:N_FEW_ROWS], target[:N_FEW_ROWS], weights[:N_FEW_ROWS]
+    tries = [Descent(start_kernel(rows.shape[1], kind), *few).run(N_TRIAL_STEPS) for kind in (ROUGH, SMOOTH)]
+    better = min(tries, key=lambda descent: descent.best).run(N_STEPS)
+    if len(rows) > N_FEW_ROWS:
+        better = better.on(rows, target, weights).run(N_LAST_STEPS)
+    return better.best_kernel
+
+
+def learn_sums(kernel: Kernel, n_sums: int, rows: Tensor, target: Tensor, weights: Tensor) -> Kernel:
+    """A kernel that goes on from another with sums of columns beside them. **Shape:** as :func:`learn_kernel`."""
+    draw = torch.Generator().manual_seed(0)
+    sums = FIRST_SUMS * torch.randn(rows.shape[1], n_sums, generator=draw, dtype=torch.float64)
+    descent = Descent(kernel._replace(sums=sums), rows, target, weights)
+    for n_steps, rate in SUM_STEPS:
+        descent.run(n_steps, rate)
+    return descent.best_kernel

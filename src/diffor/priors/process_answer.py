@@ -18,10 +18,10 @@ PIECE = 1 << 17
 class ProcessAnswer(NamedTuple):
     """Known rows and what likeness to each is worth, ready to be asked."""
 
-    shrink: Tensor
-    """Factor of each column. **Shape:** ``(p,)``."""
+    view: Tensor
+    """What columns become before they are compared. **Shape:** ``(p, p + r)``."""
     known: Tensor
-    """Scaled known rows, their squared length, and 1: a product with rows gives squared distances. ``(p + 2, m)``."""
+    """Known rows so seen, their squared length, and 1: a product gives squared distances. ``(p + r + 2, m)``."""
     slopes: Tensor
     """What nearness to each known row is worth. **Shape:** ``(m,)``."""
     line: Tensor
@@ -33,12 +33,13 @@ class ProcessAnswer(NamedTuple):
         """Prepare a process, in the precision of its known rows. **Shape:** ``(m, p)``, ``(m,)``."""
         near, linear, _ = kernel.log_scales.exp().tolist()
         is_smooth = bool(kernel.is_smooth)
-        shrink = (-kernel.log_lengths).exp().to(known.dtype) * (1 if is_smooth else math.sqrt(5))
-        scaled = known * shrink
+        view = kernel.scaled(torch.eye(known.shape[1], dtype=torch.float64)).to(known.dtype)
+        view *= 1 if is_smooth else math.sqrt(5)
+        scaled = known @ view
         squares = scaled.square().sum(dim=1, keepdim=True)
         beside = torch.cat([-2 * scaled, squares, torch.ones_like(squares)], dim=1).T.contiguous()
         line = known.T @ slopes * (linear / max(known.shape[1], 1))
-        return cls(shrink, beside, near * slopes, line, is_smooth)
+        return cls(view, beside, near * slopes, line, is_smooth)
 
     def predict(self, columns: Tensor) -> Tensor:
         """The expected target. **Shape:** ``(n, p)`` -> ``(n,)``."""
@@ -49,7 +50,7 @@ class ProcessAnswer(NamedTuple):
         return torch.cat(pieces)[: len(columns)] if pieces else columns.new_zeros(0)
 
     def _answer(self, columns: Tensor) -> Tensor:
-        scaled = columns * self.shrink
+        scaled = columns @ self.view
         squares = scaled.square().sum(dim=1, keepdim=True)
         apart = (torch.cat([scaled, torch.ones_like(squares), squares], dim=1) @ self.known).clamp_(min=0)
         if self.is_smooth:
