@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -104,7 +105,9 @@ def test_a_process_fits_and_its_errors_are_one_line(home: Path, here: Path) -> N
     assert fitted.stderr == ""
     assert "240" in fitted.stdout
     assert "2 numeric (size, rooms), 2 categorical (city, code)" in fitted.stdout
-    assert "held-out CRPS" in fitted.stdout
+    scores = re.search(r"held-out rows    CRPS (\S+), MAE (\S+), 90 % intervals hold (\d+) %", fitted.stdout)
+    assert float(scores[1]) < float(scores[2]), "the CRPS of a distribution is below the error of its median"
+    assert 50 < int(scores[3]) <= 100
     notes = json.loads((here / "model" / "cli.json").read_text())
     assert notes == {"target": "price", "weight": "weight", "dropped": ["id", "quality", "stars"]}
     again = run_process("fit", str(home / "rows.csv"), "--target", "price", "--out", "model")

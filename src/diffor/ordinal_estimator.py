@@ -35,6 +35,7 @@ from diffor.grades import Spread, grade_probabilities
 from diffor.hub import HubMethods
 from diffor.method import OrdinalEnsemble
 from diffor.methods import METHODS
+from diffor.metrics import coverage, mae
 from diffor.passed_inputs import Given, match_rows
 from diffor.prediction import Prediction
 from diffor.presets import choose_prior, image_choice, resolve_settings, train_on_encoder
@@ -71,6 +72,7 @@ class OrdinalEstimator(HubMethods, RowReading):
 
     model_: OrdinalEnsemble | CrossFitted
     out_of_fold_: Prediction | None = None
+    held_out_scores_: dict[str, float] | None = None
     encoders_: list[str]
     history_: History
     data_summary_: dict[str, Any] | None = None
@@ -137,7 +139,7 @@ class OrdinalEstimator(HubMethods, RowReading):
     ) -> Self:
         """Fit on targets in units of ``scale_``, which the caller has set."""
         started = time.monotonic()
-        self.conformal_ = self.out_of_fold_ = None  # scores of another model promise nothing
+        self.conformal_ = self.out_of_fold_ = self.held_out_scores_ = None  # scores of another model promise nothing
         self.images_ = self._make_reader()
         of_training, of_validation = separate_sides(side, X_val is not None)
         training = self._read(X, y, sample_weight, of_training)
@@ -207,6 +209,12 @@ class OrdinalEstimator(HubMethods, RowReading):
     def _note_held_out(self, prediction: Prediction, y: Array) -> None:
         """Score what networks say about rows that they have not seen; it tells the spread of grades and may be kept."""
         self.history_.best_score = float(prediction.crps(y).mean())
+        low, high = prediction.interval(0.9).T
+        self.held_out_scores_ = {
+            "crps": self.history_.best_score,
+            "mae": mae(y, prediction.statistic("median")),
+            "coverage_90": coverage(y, low, high),
+        }
         if isinstance(self.scale_, GradeScale):
             self.scale_.spread = Spread.of(grade_probabilities(prediction, self.scale_.n_grades))
         if self.settings_.keep_out_of_fold:

@@ -332,10 +332,15 @@ def _summary(model: Any, rows: list[str], out: Path) -> str:
     listed = [f"{len(names)} {words[kind]} ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
               for kind, names in kinds.items() if names]  # fmt: skip
     history = model.history_
-    score = "none, there were no validation rows"
+    scored = "validation CRPS  none, there were no validation rows"
     if history.best_score is not None:
-        score = f"{history.best_score:.4g} at step {history.best_step}"
-    rows_scored = "held-out CRPS  " if model.priors_ is not None else "validation CRPS"
+        scored = f"validation CRPS  {history.best_score:.4g} at step {history.best_step}"
+    if model.held_out_scores_ is not None:
+        found = model.held_out_scores_
+        scored = (
+            f"held-out rows    CRPS {found['crps']:.4g}, MAE {found['mae']:.4g}, "
+            f"90 % intervals hold {100 * found['coverage_90']:.0f} %"
+        )
     calibrated = []
     if model.conformal_ is not None:
         calibrated = [f"coverage         calibrated on {model.conformal_.n_rows} rows"]
@@ -345,7 +350,7 @@ def _summary(model: Any, rows: list[str], out: Path) -> str:
         *rows,
         f"columns          {', '.join(listed)}",
         f"steps            {history.steps} ({history.stopped}) in {history.seconds:.1f} s",
-        f"{rows_scored}  {score}",
+        scored,
         *calibrated,
         f"saved in         {out}",
     ])  # fmt: skip
