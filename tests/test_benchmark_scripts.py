@@ -24,6 +24,7 @@ def script_fixture(name):
 
 of_scaling, of_method_costs = map(script_fixture, ("scaling", "method_costs"))
 of_diagnosis, of_latency = map(script_fixture, ("diagnosis", "latency"))
+of_bare_method = script_fixture("bare_method")
 
 
 def test_scaling_finds_the_exponent_and_the_memory_of_each_row(scaling):
@@ -120,3 +121,35 @@ def test_a_quick_diagnosis_does_not_replace_results(diagnosis, capsys):
     with pytest.raises(SystemExit):
         diagnosis.main(["--quick"])
     assert "name a folder of your own with --out" in capsys.readouterr().err
+
+
+def test_bare_methods_are_compared_data_set_by_data_set(bare_method):
+    crps = {("one", "T only"): 2.0, ("one", "mdn"): 4.0, ("two", "T only"): 1.0, ("two", "mdn"): 2.0}
+    lines = [{"dataset": name, "seed": 0, "entry": entry, "crps": value} for (name, entry), value in crps.items()]
+    found = bare_method.against(lines, "crps")
+    assert found["mdn"] == {"ratio": pytest.approx(2.0), "error": pytest.approx(0.0), "data_sets": 2}
+    assert found["T only"]["ratio"] == 1
+
+
+def test_every_way_to_train_and_every_rival_is_fitted(bare_method, tmp_path, capsys):
+    from diffor.methods import METHODS
+
+    out, before = tmp_path / "bare.json", dict(METHODS)
+    assert bare_method.main(["--quick", "--out", str(out)]) == 0
+    written = json.loads(out.read_text())
+    assert [line["entry"] for line in written["lines"]] == list(bare_method.entries())
+    assert len({line["crps"] for line in written["lines"]}) == len(written["lines"]), "each is another method"
+    assert before == METHODS, "nothing is left behind"
+    assert "self-conditioning" in capsys.readouterr().out
+
+
+def test_a_deep_head_knows_the_features_and_two_blocks_behind_them(bare_method):
+    from diffor.methods import METHODS
+
+    method = bare_method.with_deep_head(METHODS["or-cnn"])(16)
+    features, y = torch.randn(8, 16), torch.rand(8)
+    method.prepare(y)
+    assert method.deepened(features).shape == (8, 16 + bare_method.WIDTH)
+    assert torch.equal(method.deepened(features)[:, :16], features)
+    sum(method.loss(features, y).values()).backward()
+    assert all(parameter.grad is not None for parameter in method.trunk.parameters())
