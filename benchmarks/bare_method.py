@@ -1,8 +1,8 @@
 """The bare method: one network on a plain encoder, no priors, no folds, against rivals with a head as deep.
 
 Every method has the same encoder, the same training and the same head: two residual blocks of 128 and a direct path
-from the features, so that they differ in what the last layer says and in the loss only. The one call is trained at t = T
-alone, and in ways that use noise below T or stand for it:
+from the features, so that they differ in what the last layer says and in the loss only. The one call is trained at
+t = T alone, and in ways that use noise below T or stand for it:
 
 - `all levels`: half of the draws at T, the others at noise levels of a cosine schedule, where the noisy increments and
   Bayes' evidence of them are known;
@@ -175,10 +175,9 @@ def against(lines: list[dict[str, Any]], metric: str) -> dict[str, dict[str, flo
     for name in dict.fromkeys(line["entry"] for line in lines):
         ratios = []
         for dataset in dict.fromkeys(line["dataset"] for line in lines):
-            of = {
-                entry: {line["seed"]: line[metric] for line in lines if (line["entry"], line["dataset"]) == (entry, dataset)}
-                for entry in (name, REFERENCE)
-            }  # fmt: skip
+            own = [line for line in lines if line["dataset"] == dataset]
+            of = {entry: {line["seed"]: line[metric] for line in own if line["entry"] == entry}
+                  for entry in (name, REFERENCE)}  # fmt: skip
             shared = of[name].keys() & of[REFERENCE].keys()
             if shared:
                 ratios.append(np.mean([math.log(of[name][seed] / of[REFERENCE][seed]) for seed in shared]))
