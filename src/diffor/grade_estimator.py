@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from diffor.conformal import Calibration, open_sets, probable_sets, set_scores
 from diffor.grades import ALL_DECISIONS, check_decision, decide_grades, find_grades, grade_codes, grade_probabilities
-from diffor.ordinal_estimator import Array, OrdinalEstimator
+from diffor.ordinal_estimator import Array, OrdinalEstimator, unchanged_by_failure
 from diffor.prediction import Prediction
 from diffor.target import GradeScale
 
@@ -43,11 +43,12 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight and groups ``(n,)``, side columns ``(n,)`` (``_val`` for
         X_val).
         """
-        self._resolve(X_val, y_val)
-        self._settle_grades(y)
-        codes = grade_codes(y, self.classes_, "y")
-        codes_val = None if y_val is None else grade_codes(y_val, self.classes_, "y_val")
-        return self._fit(X, codes, sample_weight, X_val, codes_val, groups, side)
+        with unchanged_by_failure(self):
+            self._resolve(X_val, y_val)
+            self._settle_grades(y)
+            codes = grade_codes(y, self.classes_, "y")
+            codes_val = None if y_val is None else grade_codes(y_val, self.classes_, "y_val")
+            return self._fit(X, codes, sample_weight, X_val, codes_val, groups, side)
 
     def _settle_grades(self, y: Any) -> None:
         """Find the grades among targets and settle what depends on their number. **Shape:** ``(n,)``."""

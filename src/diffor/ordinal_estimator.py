@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,18 @@ class UnlistedArgument:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         raise AttributeError(f"{self.name} is a setting, not a method: read get_params()[{self.name!r}]")
+
+
+@contextmanager
+def unchanged_by_failure(estimator: Any) -> Iterator[None]:
+    """Leave an estimator as it was where fitting it fails, so that a model it had goes on answering as before."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 class OrdinalEstimator(HubMethods, RowReading):

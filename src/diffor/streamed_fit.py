@@ -26,6 +26,7 @@ from diffor.estimator import Estimator
 from diffor.files import DataError
 from diffor.grade_estimator import GradeEstimator
 from diffor.grades import grade_codes
+from diffor.ordinal_estimator import unchanged_by_failure
 from diffor.passed_inputs import PassedRows
 from diffor.presets import train_on_encoder
 from diffor.row_noise import row_keys
@@ -84,7 +85,8 @@ def fit_stream(model: AnyEstimator, stream: Stream, world: World | None = None) 
     Priors and folds would need the table in memory, so there are none. Training goes on for all epochs;
     the weights that did best on validation rows, at most 1024 and drawn from all, are kept.
     """
-    _StreamedFit(model, stream, World.from_environment() if world is None else world).fit()
+    with unchanged_by_failure(model):
+        _StreamedFit(model, stream, World.from_environment() if world is None else world).fit()
     return model
 
 
@@ -106,7 +108,7 @@ class _StreamedFit:
         self._check_same_files()
         model._resolve(None, None)
         self._check_settings()
-        model.conformal_ = model.images_ = model.priors_ = model.out_of_fold_ = None
+        model.conformal_ = model.images_ = model.priors_ = model.out_of_fold_ = model.held_out_scores_ = None
         model.seed_ = self.world.same(int(check_random_state(model.random_state).randint(2**31 - 1)))
         valid, sample = self._draw_rows()
         found = survey(self.table, self.columns, np.sort(np.r_[valid, sample]), self.world, bool(model.verbose))

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diffor.conformal import Calibration, interval_scores, open_intervals
 from diffor.methods import METHODS
-from diffor.ordinal_estimator import Array, OrdinalEstimator
+from diffor.ordinal_estimator import Array, OrdinalEstimator, unchanged_by_failure
 from diffor.prediction import Prediction
 from diffor.table import check_weights
 from diffor.target import TargetScale, check_inside
@@ -47,13 +47,14 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight and groups ``(n,)``, side columns ``(n,)`` (``_val`` for
         X_val).
         """
-        self._resolve(X_val, y_val)
-        target = as_values(y, "y")
-        self._settle_scale(target, check_weights(sample_weight, len(target)))
-        target_val = None if y_val is None else as_values(y_val, "y_val")
-        if target_val is not None:
-            check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
-        return self._fit(X, target, sample_weight, X_val, target_val, groups, side)
+        with unchanged_by_failure(self):
+            self._resolve(X_val, y_val)
+            target = as_values(y, "y")
+            self._settle_scale(target, check_weights(sample_weight, len(target)))
+            target_val = None if y_val is None else as_values(y_val, "y_val")
+            if target_val is not None:
+                check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
+            return self._fit(X, target, sample_weight, X_val, target_val, groups, side)
 
     def _settle_scale(
         self, target: NDArray[np.float64], weights: Array | None, ends: tuple[float, float] | None = None
