@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ LENGTH_PENALTY = 0.1
 """How strongly the logarithm of each length is drawn to that of the square root of the number of columns."""
 SUM_PENALTY, FIRST_SUMS = 8.0, 0.05
 """How strongly sums of columns are drawn to nothing, and how large they are at first."""
-N_TRIAL_STEPS, N_STEPS, N_LAST_STEPS, RATE = 10, 25, 15, 0.2
+N_STEPS, N_TRIAL_STEPS, N_LAST_STEPS, RATE = 35, 5, 15, 0.2
 SUM_STEPS = ((20, 0.1), (10, 0.03))
 """Numbers of steps, and their rates, in which sums of columns are learned."""
 N_FEW_ROWS = 300
@@ -185,19 +186,22 @@ class Descent:
         return self
 
 
-def learn_kernel(rows: Tensor, target: Tensor, weights: Tensor) -> Kernel:
-    """The kernel under which the targets are likeliest; smooth or rough is decided after a few steps of both.
+def learn_kernel(rows: Tensor, target: Tensor, weights: Tensor, kinds: Sequence[bool] = (ROUGH, SMOOTH)) -> Kernel:
+    """The kernel of one of the kinds under which the targets are likeliest.
 
-    Rows come in an order of no meaning: of many, the first ones are looked at until the last steps.
+    Rows come in an order of no meaning: of many, the first ones are looked at until the last steps. Only all rows tell
+    rough laws from smooth ones: among few, the nearest are too far apart.
 
     **Shape:** rows ``(n, p)``, target and weights ``(n,)``, in double precision.
     """
+    data = rows, target, weights
     few = rows[:N_FEW_ROWS], target[:N_FEW_ROWS], weights[:N_FEW_ROWS]
-    tries = [Descent(start_kernel(rows.shape[1], kind), *few).run(N_TRIAL_STEPS) for kind in (ROUGH, SMOOTH)]
-    better = min(tries, key=lambda descent: descent.best).run(N_STEPS)
+    tries = [Descent(start_kernel(rows.shape[1], kind), *few).run(N_STEPS) for kind in kinds]
     if len(rows) > N_FEW_ROWS:
-        better = better.on(rows, target, weights).run(N_LAST_STEPS)
-    return better.best_kernel
+        n_trial = N_TRIAL_STEPS if len(kinds) > 1 else 0
+        tries = [descent.on(*data).run(n_trial) for descent in tries]
+        return min(tries, key=lambda descent: descent.best).run(N_LAST_STEPS - n_trial).best_kernel
+    return min(tries, key=lambda descent: descent.best).best_kernel
 
 
 def learn_sums(kernel: Kernel, n_sums: int, rows: Tensor, target: Tensor, weights: Tensor) -> Kernel:

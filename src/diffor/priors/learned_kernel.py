@@ -41,13 +41,11 @@ class LearnedKernel(NamedTuple):
         half = len(rows) // 2
         if half < MIN_HALF:
             return cls(kernel, solve_exactly(kernel, *data).place)
-        parts = slice(None, half), slice(half, None)
-        halves = [learn_kernel(*(part[own] for part in data)) for own in parts]
+        of_parts = [(rows[part], target[part], weights[part]) for part in (slice(None, half), slice(half, None))]
+        halves = [learn_kernel(*part, kinds=(bool(kernel.is_smooth),)) for part in of_parts]
         place = _answer(halves, *data)
         if n_sums and 1 < rows.shape[1] <= len(rows) // ROWS_PER_COLUMN:
-            further = [
-                learn_sums(one, n_sums, *(part[own] for part in data)) for one, own in zip(halves, parts, strict=True)
-            ]
+            further = [learn_sums(one, n_sums, *part) for one, part in zip(halves, of_parts, strict=True)]
             other = _answer(further, *data)
             if _missed(other, target, weights) < _missed(place, target, weights):
                 return cls(learn_sums(kernel, n_sums, *data), other)
