@@ -24,7 +24,7 @@ def script_fixture(name):
 
 of_scaling, of_method_costs = map(script_fixture, ("scaling", "method_costs"))
 of_diagnosis, of_latency = map(script_fixture, ("diagnosis", "latency"))
-of_bare_method = script_fixture("bare_method")
+of_bare_method, of_distill = map(script_fixture, ("bare_method", "distill"))
 
 
 def test_scaling_finds_the_exponent_and_the_memory_of_each_row(scaling):
@@ -153,3 +153,13 @@ def test_a_deep_head_knows_the_features_and_two_blocks_behind_them(bare_method):
     assert torch.equal(method.deepened(features)[:, :16], features)
     sum(method.loss(features, y).values()).backward()
     assert all(parameter.grad is not None for parameter in method.trunk.parameters())
+
+
+def test_a_student_is_set_beside_its_teacher(distill, tmp_path, capsys):
+    out = tmp_path / "distill.json"
+    assert distill.main(["--quick", "--out", str(out)]) == 0
+    (line,) = json.loads(out.read_text())["lines"]
+    assert line["loss"] == pytest.approx(line["student"]["crps"] / line["teacher"]["crps"] - 1)
+    assert line["ratio"] > 1, "one network is quicker than priors and ten"
+    assert line["student"]["rows_per_second"] > line["teacher"]["rows_per_second"] > 0
+    assert "both goals kept on" in capsys.readouterr().out
