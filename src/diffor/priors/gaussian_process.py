@@ -44,10 +44,10 @@ MIN_PROCESS_ROWS = 10
 class GaussianProcess(Prior):
     """A Gaussian process with a length for each column, on scaled numbers and categories as their levels' means.
 
-    Rows of numbers are answered with each left out in turn, in closed form, few rows under kernels that they had no part
-    in. With categories they are answered fold by fold: a left-out row would still speak through the means of its
-    levels. Small trees learn the spread from how far
-    honest answers were off: that is closer than the variance of the process, and does not take n^2 steps a row.
+    Rows of numbers are answered with each left out in turn, in closed form, and few rows under kernels that they had no
+    part in. With categories they are answered fold by fold: a left-out row would still speak through the means of its
+    levels. Small trees learn the spread from how far honest answers were off: that is closer than the variance of the
+    process, and does not take n^2 steps a row.
 
     Beyond ``max_exact_rows`` rows it takes ``n_landmarks`` of them for all: at 3,750 rows that is 1.4 % worse, at half
     the time to fit and a quarter of the time to answer.
