@@ -198,3 +198,18 @@ def test_weights_of_another_shape_are_refused(weights):
 def test_weights_that_cannot_count_are_refused(weights):
     with refused(ValueError, "sample_weight must be finite, not negative and not all zero"):
         check_weights(weights, 3)
+
+
+@pytest.mark.parametrize("names", [[10, 20], ["a", 7], [("x", "one"), ("x", "two")], [1, 0], ["b", "a"]])
+def test_columns_are_matched_by_names_of_any_kind(names):
+    table = pd.DataFrame({name: [float(place)] for place, name in enumerate(names)})
+    assert match_columns(table.iloc[:, ::-1], names).iloc[0].tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match="missing: "):
+        match_columns(table.iloc[:, :1].assign(other=1.0), names)
+
+
+def test_tables_without_names_are_taken_by_position():
+    unnamed = pd.DataFrame([[0.0, 1.0]])
+    assert match_columns(unnamed, ["a", "b"]) is unnamed
+    named = pd.DataFrame({"a": [0.0], "b": [1.0]})
+    assert match_columns(named, [0, 1]) is named

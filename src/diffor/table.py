@@ -54,14 +54,18 @@ def _from_polars(X: Any) -> pd.DataFrame:
 def match_columns(table: pd.DataFrame, names: list[Hashable]) -> pd.DataFrame:
     """Put a table's columns in the fitted order, or say which are missing or unknown.
 
-    Tables without names are taken by position.
+    Names may be of any kind. Tables without names, whose columns are 0, 1, ... in order, are taken by position.
+
+    >>> match_columns(pd.DataFrame({20: [1], 10: [2]}), [10, 20]).columns.tolist()
+    [10, 20]
     """
-    named = all(isinstance(name, str) for name in names)
-    if not named or not all(isinstance(name, str) for name in table.columns):
+    given, known = list(table.columns), set(names)
+    if given == names:
         return table
     missing = [name for name in names if name not in table.columns]
-    known = set(names)
-    extra = [name for name in table.columns if name not in known]
+    extra = [name for name in given if name not in known]
+    if (missing or extra) and any(_is_unnamed(some) for some in (given, names)):
+        return table
     if missing or extra:
         parts = [f"{word}: {', '.join(map(repr, which[:5]))}" for word, which in
                  (("missing", missing), ("not seen in fit", extra)) if which]  # fmt: skip
@@ -69,7 +73,11 @@ def match_columns(table: pd.DataFrame, names: list[Hashable]) -> pd.DataFrame:
             "The feature names should match those that were passed during fit: X must have the columns of the "
             f"training table, however: {'; '.join(parts)}"
         )
-    return table[names] if list(table.columns) != names else table
+    return table.loc[:, names]
+
+
+def _is_unnamed(names: list[Hashable]) -> bool:
+    return names == list(range(len(names)))
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
