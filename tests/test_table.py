@@ -166,7 +166,7 @@ def test_missing_and_unknown_columns_are_named():
         match_columns(table, ["a", "x"])
 
 
-@pytest.mark.parametrize(("columns", "names"), [([0, 1], ["a", "b"]), (["b", "a"], [0, 1]), (["b", 1], ["a", "b"])])
+@pytest.mark.parametrize(("columns", "names"), [([0, 1], ["a", "b"]), (["b", "a"], [0, 1])])
 def test_tables_without_names_are_taken_by_position(columns, names):
     table = pd.DataFrame([[1, 2]], columns=columns)
     assert match_columns(table, names) is table
@@ -206,10 +206,3 @@ def test_columns_are_matched_by_names_of_any_kind(names):
     assert match_columns(table.iloc[:, ::-1], names).iloc[0].tolist() == [0.0, 1.0]
     with pytest.raises(ValueError, match="missing: "):
         match_columns(table.iloc[:, :1].assign(other=1.0), names)
-
-
-def test_tables_without_names_are_taken_by_position():
-    unnamed = pd.DataFrame([[0.0, 1.0]])
-    assert match_columns(unnamed, ["a", "b"]) is unnamed
-    named = pd.DataFrame({"a": [0.0], "b": [1.0]})
-    assert match_columns(named, [0, 1]) is named

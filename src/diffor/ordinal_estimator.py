@@ -155,7 +155,8 @@ class OrdinalEstimator(HubMethods, RowReading):
         self.conformal_ = self.out_of_fold_ = self.held_out_scores_ = None  # scores of another model promise nothing
         self.images_ = self._make_reader()
         of_training, of_validation = separate_sides(side, X_val is not None)
-        training = self._read(X, y, sample_weight, of_training)
+        given = self._read(X, y, sample_weight, of_training)
+        training, counted = given.counted()
         validation: Given | None = None
         self._note_columns(training.rows)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -174,7 +175,10 @@ class OrdinalEstimator(HubMethods, RowReading):
         self.inputs_ = TabularInputs() if table is None else TabularInputs().fit(table)
         self.priors_ = None
         if self._cross_fits(training):
-            self._fit_core(training, validation, as_groups(groups, len(training.y)), started)
+            of_rows = as_groups(groups, len(given.y))
+            if of_rows is not None:
+                of_rows = np.unique(of_rows[counted], return_inverse=True)[1]
+            self._fit_core(training, validation, of_rows, started)
         else:
             if self.settings_.cross_fits:  # there is no table: what suits an encoder is still to be settled
                 self.settings_ = train_on_encoder(self.settings_, self.get_params(deep=False))

@@ -22,7 +22,7 @@ from diffor.encoders.image_inputs import ImageInputs, ImageRows
 from diffor.encoders.image_transforms import pixel_digests
 from diffor.encoders.lazy_images import LazyImages
 from diffor.method import Encoder
-from diffor.table import match_columns
+from diffor.table import check_weights, match_columns
 
 IMAGE_BLOCK_ROWS = 128
 """Images that are decoded at a time in prediction; worker processes are one block ahead."""
@@ -76,6 +76,13 @@ class Given:
         weights = None if self.weights is None else self.weights[chosen]
         side = {name: column[chosen] for name, column in self.side.items()}
         return Given(self.rows.select(chosen), self.y[chosen], weights, side)
+
+    def counted(self) -> tuple[Given, NDArray[np.int64]]:
+        """The rows that have a weight, the others being as if absent, and their numbers."""
+        chosen = np.arange(len(self.y)) if self.weights is None else np.flatnonzero(self.weights > 0)
+        if self.weights is None or len(chosen) == len(self.y):
+            return self, chosen
+        return replace(self.select(chosen), weights=check_weights(self.weights[chosen], len(chosen))), chosen
 
 
 def match_rows(rows: PassedRows, names: list[Hashable]) -> PassedRows:

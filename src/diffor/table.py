@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,8 @@ def match_columns(table: pd.DataFrame, names: list[Hashable]) -> pd.DataFrame:
     >>> match_columns(pd.DataFrame({20: [1], 10: [2]}), [10, 20]).columns.tolist()
     [10, 20]
     """
-    given, known = list(table.columns), set(names)
+    given: list[Hashable] = list(table.columns)
+    known = set(names)
     if given == names:
         return table
     missing = [name for name in names if name not in table.columns]
@@ -73,11 +74,12 @@ def match_columns(table: pd.DataFrame, names: list[Hashable]) -> pd.DataFrame:
             "The feature names should match those that were passed during fit: X must have the columns of the "
             f"training table, however: {'; '.join(parts)}"
         )
-    return table.loc[:, names]
+    ordered: pd.DataFrame = table.loc[:, names]
+    return ordered
 
 
-def _is_unnamed(names: list[Hashable]) -> bool:
-    return names == list(range(len(names)))
+def _is_unnamed(names: Sequence[Hashable]) -> bool:
+    return len(names) > 0 and names == list(range(len(names)))
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:

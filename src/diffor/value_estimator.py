@@ -61,6 +61,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
     ) -> None:
         """Check the method and fit the target's scale; ``ends`` are those of all targets where these are a sample."""
         self._check_method("value")
+        if weights is not None:
+            target = target[weights > 0]
         bounds = self._known_bounds(target if ends is None else np.array(ends))
         if bounds is None and ends is not None and ends[0] < ends[1]:
             bounds = ends
