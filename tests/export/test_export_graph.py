@@ -11,9 +11,10 @@ from diffor.export.graph import DOUBLE, FLOAT, Graph
 from diffor.export.priors import _likeness, _ranks, _standard
 from diffor.export.trees import Forest
 from diffor.export.values import Curve
+from diffor.priors.boosters import Growth, Task, grow_by_sklearn
 from diffor.priors.kernel import start_kernel
 from diffor.priors.ranks import Ranks, Standard
-from diffor.priors.trees import Trees, boost_trees
+from diffor.priors.trees import Trees
 
 
 def compute(write, values, width):
@@ -58,7 +59,8 @@ def test_a_forest_answers_as_its_trees():
     random = np.random.default_rng(0)
     table = random.random((200, 3)).astype(np.float32)
     target = table[:, 0] + table[:, 1] ** 2
-    trees = boost_trees(table, target, None, (table[:50], target[:50], None), rounds=20, seed=0)
+    task = Task(table, target, None, table[:50], target[:50], None)
+    trees = grow_by_sklearn(task, Growth(rounds=20, patience=15, rate=0.1, leaves=31, min_leaf=10), seed=0)
     forest = Forest(2)
     forest.add_boosted(trees, 1, np.array([1, 3, 2]))
     moved = np.stack([np.full(200, 9.0), table[:, 0], table[:, 2], table[:, 1]], axis=1).astype(np.float64)

@@ -14,9 +14,6 @@ from torch import Tensor
 Floats = NDArray[np.floating]
 
 MAX_DEPTH = 10
-LEARNING_RATE = 0.1
-N_WORSE_ROUNDS = 15
-"""Rounds without a better answer to the check rows after which boosting ends."""
 PIECE = 1 << 15
 """Pairs of row and tree that are followed at a time: what they need stays in the processor's cache."""
 
@@ -55,35 +52,6 @@ class Trees(NamedTuple):
             seen = numbers.index_select(0, feature.index_select(0, node) + first)
             node = child.index_select(0, node) + (seen > self.limit.index_select(0, node))
         return self.start + self.value.index_select(0, node).view(n_rows, -1).sum(dim=1)
-
-
-def boost_trees(
-    table: Floats,
-    target: Floats,
-    weights: Floats | None,
-    check: tuple[Floats, Floats, Floats | None],
-    rounds: int,
-    seed: int,
-) -> Trees:
-    """Boost trees until the ``check`` rows (table, target, weights) are answered no better.
-
-    **Shape:** table ``(n, p)``, target ``(n,)``.
-    """
-    from sklearn.ensemble import HistGradientBoostingRegressor
-    from threadpoolctl import threadpool_limits
-
-    model = HistGradientBoostingRegressor(
-        learning_rate=LEARNING_RATE,
-        max_iter=rounds,
-        max_depth=MAX_DEPTH,
-        max_features=1.0 if table.shape[1] < 5 else 0.5,
-        early_stopping=True,
-        n_iter_no_change=N_WORSE_ROUNDS,
-        random_state=seed % 2**31,
-    )
-    with threadpool_limits(torch.get_num_threads()):  # threads that wait for each other make it many times slower
-        model.fit(table, target, weights, X_val=check[0], y_val=check[1], sample_weight_val=check[2])
-    return flatten(model, int(np.argmax(model.validation_score_)))
 
 
 def flatten(model: Any, n_trees: int) -> Trees:
