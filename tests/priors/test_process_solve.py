@@ -97,7 +97,7 @@ def test_a_row_of_weight_two_is_a_row_twice_for_others():
 
 def test_lengths_tell_columns_that_matter():
     rows, target, _ = make_data(200)
-    kernel = learn_kernel(rows, target, torch.ones(200, dtype=torch.float64))
+    kernel, _ = learn_kernel(rows, target, torch.ones(200, dtype=torch.float64))
     assert kernel.log_lengths[0] < kernel.log_lengths[1:].min() - 0.5
     assert 0.003 < float(kernel.noise) < 0.03
 

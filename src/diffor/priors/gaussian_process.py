@@ -22,7 +22,7 @@ from diffor.priors.contract import (
 )
 from diffor.priors.design import take
 from diffor.priors.folds import Lesson, prepare
-from diffor.priors.kernel import Kernel, learn_kernel, start_kernel
+from diffor.priors.kernel import STARTS, Kernel, learn_kernel, start_kernel
 from diffor.priors.learned_kernel import LearnedKernel
 from diffor.priors.process_answer import ProcessAnswer
 from diffor.priors.process_columns import ProcessColumns
@@ -89,7 +89,7 @@ class GaussianProcess(Prior):
             centre = float((wanted * counts).mean())
             spread = max(float(((wanted - centre).square() * counts).mean().sqrt()), 1e-9)
             scaled = (wanted - centre) / spread
-            kernel = learn_kernel(columns, scaled, counts)
+            kernel, _ = learn_kernel(columns, scaled, counts, STARTS[:2])
             place = solve_exactly(kernel, columns, scaled, counts).place.numpy() * spread + centre
             back = np.interp(place, target[order], even[order])
             missed.append(float(np.average(np.abs(back - even[counted]), weights=counts.numpy())))
@@ -133,7 +133,7 @@ class GaussianProcess(Prior):
         if is_all or self.n_sums:
             self.kernel, honest = LearnedKernel.of(*of_some, self.n_sums)
         else:
-            self.kernel = learn_kernel(*of_some)
+            self.kernel, _ = learn_kernel(*of_some)
         if len(columns) <= self.max_exact_rows:
             solution = solve_exactly(self.kernel, columns, target, weights)
         else:

@@ -17,6 +17,8 @@ SUM_PENALTY, FIRST_SUMS = 8.0, 0.05
 N_STEPS, N_TRIAL_STEPS, N_LAST_STEPS, RATE = 35, 5, 15, 0.2
 SUM_STEPS = ((20, 0.1), (10, 0.03))
 """Numbers of steps, and their rates, in which sums of columns are learned."""
+NEAR = math.log(6)
+"""By how much lengths are shorter at first where rows are to be alike only when near."""
 N_FEW_ROWS = 300
 """Rows that all but the last steps look at: a step takes n^3 operations."""
 SMOOTH, ROUGH = True, False
@@ -186,22 +188,46 @@ class Descent:
         return self
 
 
-def learn_kernel(rows: Tensor, target: Tensor, weights: Tensor, kinds: Sequence[bool] = (ROUGH, SMOOTH)) -> Kernel:
-    """The kernel of one of the kinds under which the targets are likeliest.
+class Start(NamedTuple):
+    """Where learning a kernel begins: its kind, and lengths that let rows be alike from afar, or only when near.
+
+    Few rows are hardly ever near each other, so the latter is tried on many only.
+    """
+
+    is_smooth: bool
+    is_near: bool = False
+
+
+STARTS = Start(ROUGH), Start(SMOOTH), Start(ROUGH, is_near=True)
+
+
+def learn_kernel(
+    rows: Tensor, target: Tensor, weights: Tensor, starts: Sequence[Start] = STARTS
+) -> tuple[Kernel, Start]:
+    """The kernel under which the targets are likeliest, and the start that led to it.
 
     Rows come in an order of no meaning: of many, the first ones are looked at until the last steps. Only all rows tell
-    rough laws from smooth ones: among few, the nearest are too far apart.
+    rough laws from smooth ones, and whether the nearest are worth most: among few, those are too far apart.
 
     **Shape:** rows ``(n, p)``, target and weights ``(n,)``, in double precision.
     """
-    data = rows, target, weights
-    few = rows[:N_FEW_ROWS], target[:N_FEW_ROWS], weights[:N_FEW_ROWS]
-    tries = [Descent(start_kernel(rows.shape[1], kind), *few).run(N_STEPS) for kind in kinds]
-    if len(rows) > N_FEW_ROWS:
-        n_trial = N_TRIAL_STEPS if len(kinds) > 1 else 0
-        tries = [descent.on(*data).run(n_trial) for descent in tries]
-        return min(tries, key=lambda descent: descent.best).run(N_LAST_STEPS - n_trial).best_kernel
-    return min(tries, key=lambda descent: descent.best).best_kernel
+    data, few = (rows, target, weights), (rows[:N_FEW_ROWS], target[:N_FEW_ROWS], weights[:N_FEW_ROWS])
+    is_many, n_trial = len(rows) > N_FEW_ROWS, N_TRIAL_STEPS if len(starts) > 1 else 0
+    if not is_many and len(starts) > 1:
+        starts = [start for start in starts if not start.is_near]
+    tries = []
+    for start in starts:
+        kernel = start_kernel(rows.shape[1], start.is_smooth)
+        if start.is_near:
+            kernel = kernel._replace(log_lengths=kernel.log_lengths - NEAR)
+            tries.append(Descent(kernel, *data).run(2 * N_TRIAL_STEPS if is_many else N_STEPS))
+        else:
+            descent = Descent(kernel, *few).run(N_STEPS)
+            tries.append(descent.on(*data).run(n_trial) if is_many else descent)
+    best = min(range(len(starts)), key=lambda place: tries[place].best)
+    if is_many:
+        tries[best].run(N_LAST_STEPS - n_trial)
+    return tries[best].best_kernel, starts[best]
 
 
 def learn_sums(kernel: Kernel, n_sums: int, rows: Tensor, target: Tensor, weights: Tensor) -> Kernel:

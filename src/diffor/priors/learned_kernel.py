@@ -37,12 +37,12 @@ class LearnedKernel(NamedTuple):
         torch.Size([40])
         """
         data = rows, target, weights
-        kernel = learn_kernel(*data)
+        kernel, start = learn_kernel(*data)
         half = len(rows) // 2
         if half < MIN_HALF:
             return cls(kernel, solve_exactly(kernel, *data).place)
         of_parts = [(rows[part], target[part], weights[part]) for part in (slice(None, half), slice(half, None))]
-        halves = [learn_kernel(*part, kinds=(bool(kernel.is_smooth),)) for part in of_parts]
+        halves = [learn_kernel(*part, starts=(start,))[0] for part in of_parts]
         place = _answer(halves, *data)
         if n_sums and 1 < rows.shape[1] <= len(rows) // ROWS_PER_COLUMN:
             further = [learn_sums(one, n_sums, *part) for one, part in zip(halves, of_parts, strict=True)]
