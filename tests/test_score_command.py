@@ -145,8 +145,9 @@ def descendants(pid: int) -> list[int]:
     """Processes that a process started, and those that these started."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            found += [child, *descendants(child)]
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended while we looked
+            for child in map(int, task.read_text().split()):
+                found += [child, *descendants(child)]
     return found
 
 
@@ -215,7 +216,7 @@ def busy_workers(pid: int) -> list[int]:
 
 
 def open_files(pid: int) -> list[Path]:
-    with suppress(FileNotFoundError):  # it ended, or closed one, while we looked
+    with suppress(FileNotFoundError, ProcessLookupError):  # it ended, or closed one, while we looked
         return [Path(os.readlink(link)) for link in Path(f"/proc/{pid}/fd").iterdir()]
     return []
 
