@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 from diffor import DiffoRRegressor, circumstances
 from diffor.cell import Cell, choose_rows
 from diffor.datasets import find_dataset
+from diffor.metrics import coverage
 
 RESULTS = Path(__file__).resolve().parent / "results" / "distill.json"
 DATASETS = [
@@ -62,7 +63,7 @@ def measure(name: str, seed: int, root: str | None, steps: int | None) -> dict[s
         low, high = prediction.interval(0.9).T
         found[label] = {
             "crps": float(prediction.crps(y_test).mean()),
-            "coverage_90": float(((y_test >= low) & (y_test <= high)).mean()),
+            "coverage_90": coverage(y_test, low, high),
         }
     batch = pd.concat([x_test] * -(-BATCH // len(x_test))).head(BATCH)
     seconds = {"teacher": [], "student": []}

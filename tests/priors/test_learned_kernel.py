@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from diffor.priors import PriorRows, fit_priors, make_prior
-from diffor.priors.kernel import learn_kernel, learn_sums
+from diffor.priors.kernel import inverse_factor, learn_kernel, learn_sums
 from diffor.priors.learned_kernel import LearnedKernel
-from diffor.priors.process_solve import inverse_factor, solve_exactly
+from diffor.priors.process_solve import solve_exactly
 
 
 def make_rows(n, p, seed=0):

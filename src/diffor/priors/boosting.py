@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from diffor.priors.boosters import Growth, Task, grow_by_catboost, grow_by_lightgbm, grow_by_sklearn
 from diffor.priors.contract import (
-    Answers,
     Floats,
-    Prior,
-    PriorRows,
-    RowNumbers,
-    as_answers,
     under_prefix,
     with_prefix,
 )
-from diffor.priors.folds import FoldModels, grow_folds, prepare
-from diffor.priors.spread import SpreadModel
+from diffor.priors.folds import FoldModels, Lesson, grow_folds
+from diffor.priors.spread import PlacePrior, SpreadModel
 from diffor.priors.trees import Trees
 
 MANY_ROWS, VERY_MANY_ROWS = 2000, 10_000
 """From here on trees have more leaves, with more rows in each; and there may be more trees."""
 
 
-class BoostedTrees(Prior):
+class BoostedTrees(PlacePrior):
     """Boosted trees of scikit-learn, squared error, each fold's rows answered by trees of the others.
 
     New rows are answered by the mean of the folds' trees.
@@ -46,7 +39,6 @@ class BoostedTrees(Prior):
 
     def __init__(self) -> None:
         self.place: FoldModels | None = None
-        self.spread: SpreadModel | None = None
 
     def growth(self, n_rows: int) -> Growth:
         """How the trees of the place grow, by the number of rows."""
@@ -61,27 +53,20 @@ class BoostedTrees(Prior):
             depth=10,
         )
 
-    def fit(self, rows: PriorRows, u: Floats, weights: Floats | None, folds: RowNumbers, seed: int) -> Answers:
-        """Fit the folds' trees; also each row's answer by the trees of other folds. **Shape:** -> ``(n, 2)``."""
-        target = np.asarray(u, dtype=np.float64)
-        lesson = prepare(rows, target, weights, folds, seed)
+    def fit_place(self, lesson: Lesson, target: Floats) -> Floats:
+        """Fit the folds' trees; also each row's place by the trees of other folds. **Shape:** -> ``(n,)``."""
         self.place, place = grow_folds(lesson, target, self.grow, self.growth(len(target)))
-        self.spread, spread = SpreadModel.fit(lesson, target, place)
-        return as_answers(place, spread)
+        return place
 
-    @torch.inference_mode()
-    def predict(self, rows: PriorRows) -> Answers:
-        """The mean of the folds' trees. **Shape:** -> ``(n, 2)``."""
-        if self.place is None or self.spread is None:
-            raise ValueError(f"the prior {self.name!r} must be fitted before it predicts: call fit")
-        place = self.place.predict(rows.inputs)
-        return as_answers(place.numpy(), self.spread.predict(rows.inputs, place).numpy())
+    def predict_place(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """The mean of the folds' trees. **Shape:** -> ``(n,)``."""
+        assert self.place is not None
+        return self.place.predict(inputs)
 
-    def to_tensors(self) -> dict[str, Tensor]:
+    def place_tensors(self) -> dict[str, Tensor]:
         """The folds' trees and codings, by name."""
-        if self.place is None or self.spread is None:
-            raise ValueError(f"the prior {self.name!r} must be fitted before it is saved: call fit")
-        return with_prefix(self.place.to_tensors(), "place.") | with_prefix(self.spread.to_tensors(), "spread.")
+        assert self.place is not None
+        return with_prefix(self.place.to_tensors(), "place.")
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> BoostedTrees:

@@ -9,20 +9,15 @@ import torch
 from torch import Tensor
 
 from diffor.priors.contract import (
-    Answers,
     Floats,
-    Prior,
-    PriorRows,
-    RowNumbers,
-    as_answers,
     counted_rows,
     means_of_others,
     under_prefix,
     with_prefix,
 )
 from diffor.priors.design import take
-from diffor.priors.folds import MIN_FIT_ROWS, prepare
-from diffor.priors.spread import SpreadModel
+from diffor.priors.folds import MIN_FIT_ROWS, Lesson
+from diffor.priors.spread import PlacePrior, SpreadModel
 from diffor.priors.trees import Trees, flatten_nodes
 
 N_TREES = 100
@@ -31,7 +26,7 @@ MAX_FOREST_ROWS = 10_000
 MAX_TREE_DEPTH = 20
 
 
-class Forest(Prior):
+class Forest(PlacePrior):
     """Extremely random trees on drawn rows; those that did not draw a row answer it.
 
     Categories are read as their codes, since means of their levels would carry the row's own target into trees that did
@@ -48,16 +43,10 @@ class Forest(Prior):
 
     def __init__(self) -> None:
         self.trees: Trees | None = None
-        self.spread: SpreadModel | None = None
 
-    def fit(self, rows: PriorRows, u: Floats, weights: Floats | None, folds: RowNumbers, seed: int) -> Answers:
-        """Grow the forest; also each row's answer by trees without it. **Shape:** -> ``(n, 2)``."""
-        target = np.asarray(u, dtype=np.float64)
-        place = self._fit_place(rows.inputs, target, weights, seed)
-        self.spread, spread = SpreadModel.fit(prepare(rows, target, weights, folds, seed), target, place)
-        return as_answers(place, spread)
-
-    def _fit_place(self, inputs: tuple[Tensor, ...], target: Floats, weights: Floats | None, seed: int) -> Floats:
+    def fit_place(self, lesson: Lesson, target: Floats) -> Floats:
+        """Grow the forest; also each row's place by trees without it. **Shape:** -> ``(n,)``."""
+        inputs, weights, seed = lesson.inputs, lesson.weights, lesson.seed
         counted = counted_rows(len(target), weights)
         of_rows = np.ones(len(target)) if weights is None else weights
         others = means_of_others(target, of_rows, counted)
@@ -78,19 +67,15 @@ class Forest(Prior):
         place[counted] = np.where(drawn_by_all, others[counted], answers)
         return place
 
-    @torch.inference_mode()
-    def predict(self, rows: PriorRows) -> Answers:
-        """The mean of the trees. **Shape:** -> ``(n, 2)``."""
-        if self.trees is None or self.spread is None:
-            raise ValueError(f"the prior {self.name!r} must be fitted before it predicts: call fit")
-        place = self.trees.predict(read(rows.inputs), MAX_TREE_DEPTH)
-        return as_answers(place.numpy(), self.spread.predict(rows.inputs, place).numpy())
+    def predict_place(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """The mean of the trees. **Shape:** -> ``(n,)``."""
+        assert self.trees is not None
+        return self.trees.predict(read(inputs), MAX_TREE_DEPTH)
 
-    def to_tensors(self) -> dict[str, Tensor]:
-        """The trees and the spread, by name."""
-        if self.trees is None or self.spread is None:
-            raise ValueError(f"the prior {self.name!r} must be fitted before it is saved: call fit")
-        return with_prefix(self.trees._asdict(), "trees.") | with_prefix(self.spread.to_tensors(), "spread.")
+    def place_tensors(self) -> dict[str, Tensor]:
+        """The trees, by name."""
+        assert self.trees is not None
+        return with_prefix(self.trees._asdict(), "trees.")
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Forest:

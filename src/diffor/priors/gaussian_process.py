@@ -9,26 +9,23 @@ import torch
 from torch import Tensor
 
 from diffor.priors.contract import (
-    Answers,
     Floats,
-    Prior,
     PriorRows,
     RowNumbers,
-    as_answers,
     counted_rows,
     means_of_others,
     under_prefix,
     with_prefix,
 )
 from diffor.priors.design import take
-from diffor.priors.folds import Lesson, prepare
+from diffor.priors.folds import Lesson
 from diffor.priors.kernel import STARTS, Kernel, learn_kernel, start_kernel
 from diffor.priors.learned_kernel import LearnedKernel
 from diffor.priors.process_answer import ProcessAnswer
 from diffor.priors.process_columns import ProcessColumns
 from diffor.priors.process_solve import slopes_exactly, solve_by_landmarks, solve_exactly
 from diffor.priors.ranks import Ranks, Standard
-from diffor.priors.spread import SpreadModel
+from diffor.priors.spread import PlacePrior, SpreadModel
 
 MAX_EXACT_ROWS = 4000
 """More rows know of each other through landmarks."""
@@ -41,7 +38,7 @@ N_TRIAL_ROWS = 300
 MIN_PROCESS_ROWS = 10
 
 
-class GaussianProcess(Prior):
+class GaussianProcess(PlacePrior):
     """A Gaussian process with a length for each column, on scaled numbers and categories as their levels' means.
 
     Rows of numbers are answered with each left out in turn, in closed form, and few rows under kernels that they had no
@@ -71,7 +68,6 @@ class GaussianProcess(Prior):
         self.known, self.slopes = torch.zeros(0, 0), torch.zeros(0)
         self.target_scale = torch.tensor([0.5, 1.0], dtype=torch.float64)
         """The mean target and the spread around it. **Shape:** ``(2,)``."""
-        self.spread: SpreadModel | None = None
         self.answer: ProcessAnswer | None = None
 
     def prefers_even(self, rows: PriorRows, u: Floats, even: Floats, weights: Floats | None, seed: int) -> bool:
@@ -95,15 +91,7 @@ class GaussianProcess(Prior):
             missed.append(float(np.average(np.abs(back - even[counted]), weights=counts.numpy())))
         return missed[1] < missed[0]
 
-    def fit(self, rows: PriorRows, u: Floats, weights: Floats | None, folds: RowNumbers, seed: int) -> Answers:
-        """Learn the kernel and solve; also each row's answer by the other rows. **Shape:** -> ``(n, 2)``."""
-        target = np.asarray(u, dtype=np.float64)
-        lesson = prepare(rows, target, weights, folds, seed)
-        place = self._fit_place(lesson, target)
-        self.spread, spread = SpreadModel.fit(lesson, target, place)
-        return as_answers(place, spread)
-
-    def _fit_place(self, lesson: Lesson, target: Floats) -> Floats:
+    def fit_place(self, lesson: Lesson, target: Floats) -> Floats:
         """The expected place of each row by other rows. **Shape:** -> ``(n,)``."""
         weights, counted = lesson.weights, _some(counted_rows(len(target), lesson.weights), lesson.seed)
         counts = np.ones(len(target)) if weights is None else weights / weights[counted].mean()
@@ -171,19 +159,9 @@ class GaussianProcess(Prior):
         # Worths of rows that lie close together are large and of either sign: single precision would lose four digits.
         return self.answer.predict(self.columns.read(inputs).double()).mul_(spread).add_(mean).float()
 
-    @torch.inference_mode()
-    def predict(self, rows: PriorRows) -> Answers:
-        """One likeness to each known row gives the place, small trees the spread. **Shape:** -> ``(n, 2)``."""
-        if self.spread is None:
-            raise ValueError(f"the prior {self.name!r} must be fitted before it predicts: call fit")
-        place = self.predict_place(rows.inputs)
-        return as_answers(place.numpy(), self.spread.predict(rows.inputs, place).numpy())
-
-    def to_tensors(self) -> dict[str, Tensor]:
-        """Everything needed to answer, by name."""
-        if self.spread is None:
-            raise ValueError(f"the prior {self.name!r} must be fitted before it is saved: call fit")
-        tensors = {"target": self.target_scale} | with_prefix(self.spread.to_tensors(), "spread.")
+    def place_tensors(self) -> dict[str, Tensor]:
+        """Everything needed to find places, by name."""
+        tensors = {"target": self.target_scale}
         if self.columns is None:
             return tensors
         tensors |= {"known": self.known, "slopes": self.slopes} | with_prefix(self.kernel._asdict(), "kernel.")

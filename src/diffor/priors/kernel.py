@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -148,7 +148,18 @@ def inverse_triangle(factor: Tensor) -> Tensor:
     """
     from scipy.linalg.lapack import dpotri
 
-    inverse, failed = dpotri(factor.contiguous().numpy().T, lower=0)  # transposed, it is what Fortran expects
+    return _by_lapack(dpotri, factor)
+
+
+def inverse_factor(factor: Tensor) -> Tensor:
+    """The inverse of a lower triangle. **Shape:** ``(n, n)`` float64, kept."""
+    from scipy.linalg.lapack import dtrtri
+
+    return _by_lapack(dtrtri, factor)
+
+
+def _by_lapack(invert: Callable[..., Any], factor: Tensor) -> Tensor:
+    inverse, failed = invert(factor.contiguous().numpy().T, lower=0)  # transposed, it is what Fortran expects
     if failed:
         raise FloatingPointError("the covariance of a process must have an inverse: look for extreme values in X")
     return torch.from_numpy(inverse.T)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from diffor.priors.kernel import Kernel
+from diffor.priors.kernel import Kernel, inverse_factor
 
 JITTER = 1e-6
 PIECE = 4096
@@ -89,16 +89,6 @@ def steady_cholesky(covariance: Tensor) -> Tensor:
         factor, failed = torch.linalg.cholesky_ex(covariance)
         added *= 10
     return factor
-
-
-def inverse_factor(factor: Tensor) -> Tensor:
-    """The inverse of a lower triangle. **Shape:** ``(n, n)`` float64, kept."""
-    from scipy.linalg.lapack import dtrtri
-
-    inverse, failed = dtrtri(factor.contiguous().numpy().T, lower=0)  # transposed, it is what Fortran expects
-    if failed:
-        raise FloatingPointError("the covariance of a process must have an inverse: look for extreme values in X")
-    return torch.from_numpy(inverse.T)
 
 
 def _pieces(n_rows: int) -> list[slice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -9,8 +10,8 @@ import torch
 from torch import Tensor
 
 from diffor.priors.boosters import Growth, grow_by_sklearn
-from diffor.priors.contract import Floats, under_prefix, with_prefix
-from diffor.priors.folds import FoldModels, Lesson, grow_folds
+from diffor.priors.contract import Answers, Floats, Prior, PriorRows, RowNumbers, as_answers, under_prefix, with_prefix
+from diffor.priors.folds import FoldModels, Lesson, grow_folds, prepare
 
 LEAST_SHARE = 1e-3
 """Of the mean distance: what is added before logarithms are taken."""
@@ -56,3 +57,46 @@ class SpreadModel(NamedTuple):
     def from_tensors(cls, tensors: dict[str, Tensor]) -> SpreadModel:
         """Rebuild the model from :meth:`to_tensors`."""
         return cls(FoldModels.from_tensors(under_prefix(tensors, "models.")), tensors["scale"])
+
+
+class PlacePrior(Prior):
+    """A prior that finds places, and learns the spread around them from how far honest ones were off."""
+
+    spread: SpreadModel | None = None
+
+    @abstractmethod
+    def fit_place(self, lesson: Lesson, target: Floats) -> Floats:
+        """Learn places; also an honest one for each training row. **Shape:** -> ``(n,)``."""
+
+    @abstractmethod
+    def predict_place(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Expected place of new rows. **Shape:** -> ``(n,)`` float32."""
+
+    @abstractmethod
+    def place_tensors(self) -> dict[str, Tensor]:
+        """Everything needed to find places, by name."""
+
+    def fit(self, rows: PriorRows, u: Floats, weights: Floats | None, folds: RowNumbers, seed: int) -> Answers:
+        """Learn places and spreads; also each row's answer by what has not seen it. **Shape:** -> ``(n, 2)``."""
+        target = np.asarray(u, dtype=np.float64)
+        lesson = prepare(rows, target, weights, folds, seed)
+        place = self.fit_place(lesson, target)
+        self.spread, spread = SpreadModel.fit(lesson, target, place)
+        return as_answers(place, spread)
+
+    @torch.inference_mode()
+    def predict(self, rows: PriorRows) -> Answers:
+        """Places, and the spread that belongs to each. **Shape:** -> ``(n, 2)``."""
+        spread = self._fitted_spread("predicts")
+        place = self.predict_place(rows.inputs)
+        return as_answers(place.numpy(), spread.predict(rows.inputs, place).numpy())
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Everything needed to answer, by name."""
+        spread = self._fitted_spread("is saved")
+        return self.place_tensors() | with_prefix(spread.to_tensors(), "spread.")
+
+    def _fitted_spread(self, what: str) -> SpreadModel:
+        if self.spread is None:
+            raise ValueError(f"the prior {self.name!r} must be fitted before it {what}: call fit")
+        return self.spread
