@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffor.priors.kernel import ROUGH, SMOOTH, as_vector, from_vector, learn_kernel, negative_likelihood, start_kernel
+from diffor.priors.kernel import ROUGH, SMOOTH, Likelihood, as_vector, from_vector, learn_kernel, start_kernel
 from diffor.priors.process_answer import ProcessAnswer
 from diffor.priors.process_solve import solve_by_landmarks, solve_exactly, steady_cholesky
 
@@ -21,11 +21,11 @@ def test_the_gradient_is_that_of_the_likelihood(kind):
     settings = as_vector(kernel)
 
     def loss(at):
-        return negative_likelihood(from_vector(kernel, at), *data)[0]
+        return Likelihood(*data)(from_vector(kernel, at))[0]
 
     steps = 1e-5 * torch.eye(12, dtype=torch.float64)
     numeric = [(loss(settings + step) - loss(settings - step)) / 2e-5 for step in steps]
-    np.testing.assert_allclose(negative_likelihood(kernel, *data)[1], numeric, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(Likelihood(*data)(kernel)[1], numeric, rtol=1e-6, atol=1e-6)
 
 
 def test_the_likelihood_is_that_of_a_normal_law():
@@ -35,7 +35,7 @@ def test_the_likelihood_is_that_of_a_normal_law():
     apart = kernel.log_lengths - np.log(np.sqrt(3))
     constant = 20 * np.log(2 * np.pi)
     wanted = -law.log_prob(target) - constant + 0.05 * apart.square().sum()
-    assert negative_likelihood(kernel, rows, target, weights)[0] == pytest.approx(float(wanted), rel=1e-9)
+    assert Likelihood(rows, target, weights)(kernel)[0] == pytest.approx(float(wanted), rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", [SMOOTH, ROUGH])

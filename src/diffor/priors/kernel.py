@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -80,14 +80,6 @@ def nearness(distances: Tensor, is_smooth: bool) -> Tensor:
     return distances.mul(5 / 3).add_(root).add_(1).mul_(torch.exp(root.neg_()))
 
 
-def nearness_slope(distances: Tensor, is_smooth: bool) -> Tensor:
-    """The derivative of nearness by the squared distance. **Shape:** ``(n, m)`` -> ``(n, m)``."""
-    if is_smooth:
-        return -0.5 * torch.exp(-0.5 * distances)
-    root = distances.mul(5).sqrt_()
-    return (1 + root).mul_(torch.exp(-root)).mul_(-5 / 6)
-
-
 def start_kernel(n_columns: int, is_smooth: bool) -> Kernel:
     """Settings to begin with: long lengths, some noise."""
     length = math.log(math.sqrt(max(n_columns, 1))) + 0.3
@@ -96,37 +88,62 @@ def start_kernel(n_columns: int, is_smooth: bool) -> Kernel:
     return Kernel(torch.full((n_columns,), length, dtype=torch.float64), scales, torch.tensor(is_smooth), sums)
 
 
-def negative_likelihood(kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor) -> tuple[float, Tensor]:
-    """Minus the penalised logarithm of the marginal likelihood, up to a constant, and its gradient.
+class Likelihood:
+    """Minus the penalised logarithm of the marginal likelihood of kernels, up to a constant, and its gradient.
 
-    A row of weight w has 1 / w of the noise.
+    A row of weight w has 1 / w of the noise. What all kernels share is made once, and large arrays are used again: to
+    ask the system for new ones would take as long as the arithmetic.
 
-    **Shape:** rows ``(n, p)``, target and weights ``(n,)`` -> gradient by :func:`as_vector` ``(p + 3 + p r,)``.
+    **Shape:** rows ``(n, p)``, target and weights ``(n,)``, in double precision.
     """
-    n_columns = rows.shape[1]
-    near, linear, noise = kernel.log_scales.exp().tolist()
-    scaled = kernel.scaled(rows)
-    distances = squared_distances(scaled, scaled)
-    close = nearness(distances, bool(kernel.is_smooth))
-    straight = rows @ rows.T / max(n_columns, 1)
-    covariance = close * near + straight * linear
-    covariance.diagonal().add_((noise + MIN_NOISE) / weights)
-    factor = torch.linalg.cholesky(covariance)
-    inverse = inverse_triangle(factor)
-    inverse = inverse.tril() + inverse.tril(-1).T
-    along = inverse @ target
-    apart = kernel.log_lengths - math.log(math.sqrt(max(n_columns, 1)))
-    loss = target @ along / 2 + factor.diagonal().log().sum() + LENGTH_PENALTY / 2 * apart.square().sum()
-    loss += SUM_PENALTY / 2 * kernel.sums.square().sum()
-    slope = inverse.addr_(along, along, alpha=-1)  # twice the derivative by the covariance
-    by_scales = torch.stack(
-        [(slope * close).sum() * near, (slope * straight).sum() * linear, (slope.diagonal() / weights).sum() * noise]
-    )
-    pull = nearness_slope(distances, bool(kernel.is_smooth)).mul_(slope)
-    by_scaled = 2 * near * (pull.sum(dim=1, keepdim=True) * scaled - pull @ scaled)
-    by_lengths = LENGTH_PENALTY * apart - (scaled * by_scaled)[:, :n_columns].sum(dim=0)
-    by_sums = rows.T @ by_scaled[:, n_columns:] + SUM_PENALTY * kernel.sums
-    return float(loss), torch.cat([by_lengths, by_scales / 2, by_sums.flatten()])
+
+    def __init__(self, rows: Tensor, target: Tensor, weights: Tensor) -> None:
+        self.rows, self.target, self.weights = rows, target, weights
+        self.straight = rows @ rows.T / max(rows.shape[1], 1)
+        self.close, self.slope, self.covariance, self.spare = (torch.empty_like(self.straight) for _ in range(4))
+
+    def __call__(self, kernel: Kernel) -> tuple[float, Tensor]:
+        """Value and gradient by :func:`as_vector`. **Shape:** -> ``()``, ``(p + 3 + p r,)``."""
+        n_columns = self.rows.shape[1]
+        near, linear, noise = kernel.log_scales.exp().tolist()
+        scaled = kernel.scaled(self.rows)
+        self._compare(scaled, bool(kernel.is_smooth))
+        torch.mul(self.close, near, out=self.covariance).add_(self.straight, alpha=linear)
+        self.covariance.diagonal().add_((noise + MIN_NOISE) / self.weights)
+        factor = torch.linalg.cholesky(self.covariance, out=self.spare)
+        half_log = factor.diagonal().log().sum()
+        inverse = torch.cholesky_inverse(factor, out=self.covariance)
+        along = inverse @ self.target
+        apart = kernel.log_lengths - math.log(math.sqrt(max(n_columns, 1)))
+        loss = self.target @ along / 2 + half_log + LENGTH_PENALTY / 2 * apart.square().sum()
+        loss += SUM_PENALTY / 2 * kernel.sums.square().sum()
+        by_covariance = inverse.addr_(along, along, alpha=-1)  # twice the derivative
+        flat = by_covariance.view(-1)
+        by_near, by_linear = (
+            near * torch.dot(flat, self.close.view(-1)),
+            linear * torch.dot(flat, self.straight.view(-1)),
+        )
+        by_noise = noise * (by_covariance.diagonal() / self.weights).sum()
+        pull = self.slope.mul_(by_covariance)
+        by_scaled = 2 * near * (pull.sum(dim=1, keepdim=True) * scaled - pull @ scaled)
+        by_lengths = LENGTH_PENALTY * apart - (scaled * by_scaled)[:, :n_columns].sum(dim=0)
+        by_sums = self.rows.T @ by_scaled[:, n_columns:] + SUM_PENALTY * kernel.sums
+        return float(loss), torch.cat([by_lengths, torch.stack([by_near, by_linear, by_noise]) / 2, by_sums.flatten()])
+
+    def _compare(self, scaled: Tensor, is_smooth: bool) -> None:
+        """Fill in nearness, and its derivative by the squared distance. **Shape:** ``(n, p + r)``."""
+        squares = scaled.square().sum(dim=1)
+        distances = (
+            torch.mm(scaled, scaled.T, out=self.spare).mul_(-2).add_(squares[:, None]).add_(squares).clamp_(min=0)
+        )
+        if is_smooth:
+            torch.exp(distances.mul_(-0.5), out=self.close)
+            torch.mul(self.close, -0.5, out=self.slope)
+            return
+        root = distances.mul_(5).sqrt_()
+        falling = torch.neg(root, out=self.covariance).exp_()
+        torch.mul(root, 1 / 3, out=self.close).add_(1).mul_(root).add_(1).mul_(falling)
+        torch.add(root, 1, out=self.slope).mul_(falling).mul_(-5 / 6)
 
 
 def as_vector(kernel: Kernel) -> Tensor:
@@ -141,25 +158,11 @@ def from_vector(kernel: Kernel, settings: Tensor) -> Kernel:
     return kernel._replace(log_lengths=own[:n_columns], log_scales=own[n_columns : n_columns + 3], sums=sums)
 
 
-def inverse_triangle(factor: Tensor) -> Tensor:
-    """The lower triangle of the inverse of a matrix whose lower factor is given; above it stands anything.
-
-    scipy's takes half the time of torch's. **Shape:** ``(n, n)`` float64 -> ``(n, n)``.
-    """
-    from scipy.linalg.lapack import dpotri
-
-    return _by_lapack(dpotri, factor)
-
-
 def inverse_factor(factor: Tensor) -> Tensor:
     """The inverse of a lower triangle. **Shape:** ``(n, n)`` float64, kept."""
     from scipy.linalg.lapack import dtrtri
 
-    return _by_lapack(dtrtri, factor)
-
-
-def _by_lapack(invert: Callable[..., Any], factor: Tensor) -> Tensor:
-    inverse, failed = invert(factor.contiguous().numpy().T, lower=0)  # transposed, it is what Fortran expects
+    inverse, failed = dtrtri(factor.contiguous().numpy().T, lower=0)  # transposed, it is what Fortran expects
     if failed:
         raise FloatingPointError("the covariance of a process must have an inverse: look for extreme values in X")
     return torch.from_numpy(inverse.T)
@@ -169,14 +172,14 @@ class Descent:
     """Adam's steps of a kernel towards the best likelihood; the best kernel met on the way is kept."""
 
     def __init__(self, kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor) -> None:
-        self.kernel, self.data = kernel, (rows, target, weights)
+        self.kernel, self.likelihood = kernel, Likelihood(rows, target, weights)
         self.settings = as_vector(kernel)
         self.mean, self.square = torch.zeros_like(self.settings), torch.zeros_like(self.settings)
         self.best, self.best_kernel, self.step = math.inf, kernel, 0
 
     def on(self, rows: Tensor, target: Tensor, weights: Tensor) -> Descent:
         """Go on from here on other rows, whose likelihoods are not to be compared with those before."""
-        self.data, self.best = (rows, target, weights), math.inf
+        self.likelihood, self.best = Likelihood(rows, target, weights), math.inf
         return self
 
     def run(self, n_steps: int, rate: float = RATE) -> Descent:
@@ -184,8 +187,8 @@ class Descent:
         for _ in range(n_steps):
             kernel = from_vector(self.kernel, self.settings)
             try:
-                loss, gradient = negative_likelihood(kernel, *self.data)
-            except (RuntimeError, FloatingPointError):  # torch's LinAlgError is the former
+                loss, gradient = self.likelihood(kernel)
+            except RuntimeError:  # torch's LinAlgError is one
                 break
             if not (math.isfinite(loss) and bool(torch.isfinite(gradient).all())):
                 break
