@@ -29,13 +29,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from diffor import circumstances
-from diffor.cell import Cell, run_cell
-from diffor.diffusion.borders import Borders
-from diffor.diffusion.one_call import OneCall, as_prediction, falling
-from diffor.dropout import ByteDropout
-from diffor.method import Method, weighted_mean
+from diffor.bench.cell import Cell, run_cell
+from diffor.core.dropout import ByteDropout
+from diffor.core.method import Method, weighted_mean
+from diffor.files import provenance
 from diffor.methods import METHODS
+from diffor.methods.diffor.borders import Borders
+from diffor.methods.diffor.one_call import OneCall, as_prediction, falling
 
 RESULTS = Path(__file__).resolve().parent / "results" / "bare_method.json"
 DATASETS = ["concrete", "wine-quality-red", "kin8nm", "power-plant", "vlengagement", "cdnow"]
@@ -196,7 +196,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="one small table and a few steps")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(argv)
-    where = circumstances.origin("python benchmarks/bare_method.py", sys.argv[1:] if argv is None else argv)
+    where = provenance.origin("python benchmarks/bare_method.py", sys.argv[1:] if argv is None else argv)
     if options.quick:
         options.datasets, options.seeds = ["diabetes"], 1
     settings = {"max_steps": 20} if options.quick else {}

@@ -23,7 +23,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from diffor import DiffoRRegressor, circumstances
-from diffor.cell import Cell, choose_rows
+from diffor.bench.cell import Cell, choose_rows
 from diffor.datasets import find_dataset
 from diffor.metrics import coverage
 

@@ -26,15 +26,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffor import circumstances
-from diffor.diffusion import IncrementDiffusion
-from diffor.embedding import embed_images
-from diffor.encoders.image_encoders import ImageEncoder, make_image_encoder
-from diffor.encoders.image_inputs import ImageInputs, find_images
-from diffor.encoders.lazy_images import LazyImages, worker_pool
-from diffor.encoders.mixed_precision import bfloat16_fault
-from diffor.method import OrdinalModel
-from diffor.optimizer import FlatAdam
+from diffor.core.method import OrdinalModel
+from diffor.encoders.images.embedding import embed_images
+from diffor.encoders.images.inputs import ImageInputs, find_images
+from diffor.encoders.images.lazy import LazyImages, worker_pool
+from diffor.encoders.images.mixed_precision import bfloat16_fault
+from diffor.encoders.images.networks import ImageEncoder, make_image_encoder
+from diffor.files import provenance
+from diffor.methods.diffor import IncrementDiffusion
+from diffor.training.optimizer import FlatAdam
 
 N_IMAGES, N_TURNS, BATCH, AHEAD, N_PIECES = 200, 5, 32, 2, 4
 RATIOS = {
@@ -165,7 +165,7 @@ def figures(turns: Sequence[dict[str, float]]) -> dict[str, Any]:
 
 def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
     """Run all stages over some of the folder's images."""
-    where = circumstances.origin("python benchmarks/images.py", words, ["pillow", "joblib"])  # it names the load before
+    where = provenance.origin("python benchmarks/images.py", words, ["pillow", "joblib"])  # it names the load before
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     names = find_images(arguments.images)

@@ -29,14 +29,14 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from diffor import circumstances
+from diffor.core.row_noise import row_keys
+from diffor.core.table import as_table
 from diffor.encoders import TabularInputs
-from diffor.ensemble import make_ensemble
+from diffor.estimators.ensemble import make_ensemble
+from diffor.estimators.settings import resolve_settings
+from diffor.files import provenance
 from diffor.methods import METHODS
-from diffor.presets import resolve_settings
-from diffor.row_noise import row_keys
-from diffor.table import as_table
-from diffor.train import Rows, TrainConfig, TrainingRun, predict_in_chunks
+from diffor.training.loop import Rows, TrainConfig, TrainingRun, predict_in_chunks
 
 RESULTS = Path(__file__).resolve().parent / "results" / "method_costs.json"
 YARDSTICK = "value-squared"
@@ -168,7 +168,7 @@ def as_markdown(made: Sequence[dict[str, Any]]) -> str:
 def origin(words: Sequence[str], arguments: argparse.Namespace) -> dict[str, Any]:
     """Where the figures come from: command, code, versions, machine, and what was measured."""
     return {
-        **circumstances.origin("python benchmarks/method_costs.py", words),
+        **provenance.origin("python benchmarks/method_costs.py", words),
         "threads": 1,
         "clock": "processor time",
         "yardstick": YARDSTICK,

@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from diffor import circumstances
-from diffor.circumstances import peak_mib
-from diffor.processes import one_thread_each
+from diffor.core.workers import one_thread_each
+from diffor.files import provenance
+from diffor.files.provenance import peak_mib
 
 ROWS = (100_000, 1_000_000, 10_000_000)
 PROCESSES = (1, 2)
@@ -87,8 +87,8 @@ def _levels(codes: np.ndarray[Any, Any], spelled: Any) -> Any:
 def fit_once(folder: Path, batch: int) -> None:
     """Fit on the files as one of the processes of a world, and print what this one took."""
     from diffor import DiffoRRegressor
-    from diffor.distributed import World
-    from diffor.streamed_fit import Stream, fit_stream
+    from diffor.estimators.streamed_fit import Stream, fit_stream
+    from diffor.training.distributed import World
 
     world, started, worked = World.from_environment(), time.perf_counter(), time.process_time()
     imported = peak_mib()
@@ -114,11 +114,11 @@ def table_once(n_buckets: int, batch: int) -> None:
     """Steps of a model with one column of ids, hashed to so many buckets, and the memory of this process at the end."""
     import torch
 
+    from diffor.core.method import OrdinalEnsemble, OrdinalModel
     from diffor.encoders import TabularEncoder
-    from diffor.encoders.sparse_embedding import table_bytes
-    from diffor.method import OrdinalEnsemble, OrdinalModel
+    from diffor.encoders.tabular.sparse_embedding import table_bytes
     from diffor.methods import METHODS
-    from diffor.train import Rows, TrainConfig, TrainingRun
+    from diffor.training.loop import Rows, TrainConfig, TrainingRun
 
     n_rows = 64 * batch
     inputs = (torch.rand(n_rows, 1), torch.randint(2, n_buckets**2, (n_rows, 1)))
@@ -258,7 +258,7 @@ def main(words: Sequence[str] | None = None) -> None:
         return
     if arguments.part is None:
         raise SystemExit(f"--part must be one of {', '.join(sorted(PARTS))}, however: it is not given")
-    where = circumstances.origin("python benchmarks/scale.py", words)  # it names the load before
+    where = provenance.origin("python benchmarks/scale.py", words)  # it names the load before
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         found = {arguments.part: {**where, **PARTS[arguments.part](Path(folder), arguments)}}
     print(json.dumps(found, indent=1))

@@ -33,9 +33,9 @@ import numpy as np
 import pandas as pd
 
 from diffor import DiffoRRegressor, circumstances
-from diffor.circumstances import peak_mib
-from diffor.datasets.watchtime import ENCODED_USER_COLUMNS, N_TAGS, USER_COLUMNS
-from diffor.processes import one_thread_each
+from diffor.core.workers import one_thread_each
+from diffor.datasets.paper.watchtime import ENCODED_USER_COLUMNS, N_TAGS, USER_COLUMNS
+from diffor.files.provenance import peak_mib
 
 RESULTS = Path(__file__).resolve().parent / "results" / "scale_score.json"
 SIZES, PROCESSES = (1e5, 1e6), (1, 2)

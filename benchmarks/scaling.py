@@ -26,9 +26,9 @@ import numpy as np
 from measuring import Limit, Watch, environment, highest_bytes, resident_bytes
 
 from diffor import DiffoRRegressor, circumstances
+from diffor.core.prediction import Prediction
 from diffor.datasets import DATASETS, Samples, generate
-from diffor.prediction import Prediction
-from diffor.presets import PRESETS
+from diffor.estimators.settings import PRESETS
 
 RESULTS = Path(__file__).resolve().parent / "results" / "scaling.json"
 LAW = "synthetic-heteroscedastic"

@@ -28,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from diffor import circumstances
-from diffor.circumstances import peak_mib
-from diffor.datasets.arrow_cache import PROGRESS
-from diffor.datasets.lifetime import CLICKS, HASHES, Criteo
-from diffor.datasets.reading import CACHE_FOLDER
+from diffor.datasets.paper.lifetime import CLICKS, HASHES, Criteo
+from diffor.datasets.readers.arrow_cache import PROGRESS
+from diffor.datasets.readers.reading import CACHE_FOLDER
+from diffor.files import provenance
+from diffor.files.provenance import peak_mib
 
 N_BYTES = 2_000_000_000
 LIMIT_MIB = 2048
@@ -231,7 +231,7 @@ def answer_of(command: Sequence[str], environment: dict[str, str]) -> dict[str, 
 
 def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
     """Make a file, read it in another process, and give what that says."""
-    where = circumstances.origin("python benchmarks/streaming.py", words)  # it names the load before
+    where = provenance.origin("python benchmarks/streaming.py", words)  # it names the load before
     threads = {} if arguments.threads is None else {"OMP_NUM_THREADS": str(arguments.threads)}
     environment = dict(os.environ) | threads
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:

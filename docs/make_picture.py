@@ -4,8 +4,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from diffor import plots
-from diffor.demo import BOUNDS, answer_of, fit_diffor, load_split
+from diffor.reports import plots
+from diffor.reports.demo import BOUNDS, answer_of, fit_diffor, load_split
 
 
 def main() -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image
 
 from diffor import DiffoRRegressor, metrics
+from diffor.bench.image_features import image_features, with_features
 from diffor.datasets import DATASETS
-from diffor.image_features import image_features, with_features
 
 N_PHOTOS, SIDE = 240, 48
 SCORES = ("MOS", "Brightness", "Colorfulness", "Contrast", "Noisiness", "Sharpness")

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffor import files
-from diffor.files import DataError, check_numbers, column_names, read_chunks, read_table, replacing, table_writer
+from diffor.files import tables
+from diffor.files.tables import DataError, check_numbers, column_names, read_chunks, read_table, replacing, table_writer
 
 
 def write_csv(path: Path, text: str) -> Path:
@@ -207,23 +207,23 @@ def test_parquet_without_pyarrow_names_the_extra(
     table.to_parquet(tmp_path / "rows.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'diffor[parquet]'" in message_of(column_names, tmp_path / "rows.parquet")
-    assert "pip install 'diffor[parquet]'" in message_of(files.check_table_output, tmp_path / "new.parquet", False)
+    assert "pip install 'diffor[parquet]'" in message_of(tables.check_table_output, tmp_path / "new.parquet", False)
 
 
 def test_output_paths_are_checked(tmp_path: Path) -> None:
     old = write_csv(tmp_path / "old.csv", "x\n")
-    assert f"{tmp_path / 'no'} is none; create it" in message_of(files.check_output, tmp_path / "no" / "a.csv", True)
-    assert "pass --force" in message_of(files.check_output, old, False)
-    assert "something else has this name" in message_of(files.check_output, tmp_path, True)
-    assert "must end in .csv or .parquet" in message_of(files.check_table_output, tmp_path / "a.xlsx", True)
-    files.check_table_output(old, True)
-    files.check_table_output(tmp_path / "new.parquet", False)
+    assert f"{tmp_path / 'no'} is none; create it" in message_of(tables.check_output, tmp_path / "no" / "a.csv", True)
+    assert "pass --force" in message_of(tables.check_output, old, False)
+    assert "something else has this name" in message_of(tables.check_output, tmp_path, True)
+    assert "must end in .csv or .parquet" in message_of(tables.check_table_output, tmp_path / "a.xlsx", True)
+    tables.check_table_output(old, True)
+    tables.check_table_output(tmp_path / "new.parquet", False)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the administrator may write everywhere")
 def test_output_in_a_folder_without_permission(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    assert "must be writable" in message_of(files.check_output, tmp_path / "a.csv", False)
+    assert "must be writable" in message_of(tables.check_output, tmp_path / "a.csv", False)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -281,5 +281,5 @@ def test_new_files_have_the_usual_permissions_and_links_stay(tmp_path: Path) -> 
 def test_parquet_counts_its_rows_beforehand(tmp_path: Path, table: pd.DataFrame) -> None:
     table.to_parquet(tmp_path / "rows.parquet")
     table.to_csv(tmp_path / "rows.csv")
-    assert files.count_rows(tmp_path / "rows.parquet") == 50
-    assert files.count_rows(tmp_path / "rows.csv") is None
+    assert tables.count_rows(tmp_path / "rows.parquet") == 50
+    assert tables.count_rows(tmp_path / "rows.csv") is None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from diffor import metrics
-from diffor.cdf_prediction import CdfPrediction
+from diffor.core.cdf_prediction import CdfPrediction
 from diffor.metrics import METRICS, scorer
 
 TIES = ("skip", "strict", "correct")

@@ -11,38 +11,38 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from diffor.cdf_prediction import CdfPrediction as CdfPrediction
+    from diffor.core.cdf_prediction import CdfPrediction as CdfPrediction
+    from diffor.core.prediction import Prediction as Prediction
     from diffor.datasets import DATASETS as DATASETS
     from diffor.datasets import load_dataset as load_dataset
-    from diffor.diffusion import IncrementDiffusion as IncrementDiffusion
     from diffor.encoders import ENCODERS as ENCODERS
-    from diffor.estimator import DiffoRClassifier as DiffoRClassifier
-    from diffor.estimator import DiffoRRegressor as DiffoRRegressor
-    from diffor.estimator import OrdinalClassifier as OrdinalClassifier
-    from diffor.estimator import OrdinalRegressor as OrdinalRegressor
-    from diffor.estimator import load as load
+    from diffor.estimators.api import DiffoRClassifier as DiffoRClassifier
+    from diffor.estimators.api import DiffoRRegressor as DiffoRRegressor
+    from diffor.estimators.api import OrdinalClassifier as OrdinalClassifier
+    from diffor.estimators.api import OrdinalRegressor as OrdinalRegressor
+    from diffor.estimators.api import load as load
+    from diffor.estimators.tuning import tune as tune
     from diffor.methods import METHODS as METHODS
+    from diffor.methods.diffor import IncrementDiffusion as IncrementDiffusion
     from diffor.metrics import METRICS as METRICS
-    from diffor.prediction import Prediction as Prediction
-    from diffor.tuning import tune as tune
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "CdfPrediction": "diffor.cdf_prediction",
+    "CdfPrediction": "diffor.core.cdf_prediction",
     "DATASETS": "diffor.datasets",
     "METHODS": "diffor.methods",
     "load_dataset": "diffor.datasets",
-    "DiffoRClassifier": "diffor.estimator",
-    "DiffoRRegressor": "diffor.estimator",
+    "DiffoRClassifier": "diffor.estimators.api",
+    "DiffoRRegressor": "diffor.estimators.api",
     "ENCODERS": "diffor.encoders",
-    "IncrementDiffusion": "diffor.diffusion",
+    "IncrementDiffusion": "diffor.methods.diffor",
     "METRICS": "diffor.metrics",
-    "OrdinalClassifier": "diffor.estimator",
-    "OrdinalRegressor": "diffor.estimator",
-    "Prediction": "diffor.prediction",
-    "load": "diffor.estimator",
-    "tune": "diffor.tuning",
+    "OrdinalClassifier": "diffor.estimators.api",
+    "OrdinalRegressor": "diffor.estimators.api",
+    "Prediction": "diffor.core.prediction",
+    "load": "diffor.estimators.api",
+    "tune": "diffor.estimators.tuning",
 }
 
 __all__ = [*sorted(_HOMES), "__version__"]

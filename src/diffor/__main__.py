@@ -2,7 +2,7 @@
 
 import sys
 
-from diffor.cli import main
+from diffor.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

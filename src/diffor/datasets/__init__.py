@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from diffor.datasets.cdnow import CDNOW
-from diffor.datasets.confirmation import CONFIRMATION
-from diffor.datasets.foundation import FOUNDATION
-from diffor.datasets.image_sets import AESTHETICS, AGE, IMAGE_DISTRIBUTIONS
-from diffor.datasets.open import OPEN
-from diffor.datasets.openml import PREFIX, openml_dataset
-from diffor.datasets.ordinal import ORDINAL
-from diffor.datasets.reading import Distribution
+from diffor.datasets.open.cdnow import CDNOW
+from diffor.datasets.open.confirmation import CONFIRMATION
+from diffor.datasets.open.foundation import FOUNDATION
+from diffor.datasets.open.openml import PREFIX, openml_dataset
+from diffor.datasets.open.ordinal import ORDINAL
+from diffor.datasets.open.packages import OPEN
+from diffor.datasets.open.synthetic import SYNTHETIC, generate
+from diffor.datasets.open.uci import UCI
+from diffor.datasets.open.vlengagement import VLENGAGEMENT
+from diffor.datasets.paper.image_sets import AESTHETICS, AGE, IMAGE_DISTRIBUTIONS
+from diffor.datasets.paper.table_sets import LIFETIME, TABLE_DISTRIBUTIONS, WATCH_TIME
+from diffor.datasets.readers.reading import Distribution
 from diffor.datasets.samples import Dataset, Samples
-from diffor.datasets.synthetic import SYNTHETIC, generate
-from diffor.datasets.table_sets import LIFETIME, TABLE_DISTRIBUTIONS, WATCH_TIME
-from diffor.datasets.uci import UCI
-from diffor.datasets.vlengagement import VLENGAGEMENT
-from diffor.suggestion import did_you_mean
+from diffor.errors import did_you_mean
 
 _SHARED = (*UCI, *ORDINAL, CDNOW, VLENGAGEMENT)
 _PAPER = (*AGE, *AESTHETICS, *WATCH_TIME, *LIFETIME)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from diffor.datasets.reading import Survey
+from diffor.datasets.readers.reading import Survey
 from diffor.datasets.samples import Rows, Samples
 
 SHARES = (0.8, 0.1, 0.1)

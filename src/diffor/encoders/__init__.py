@@ -7,12 +7,12 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from diffor.encoders.tabular import TabularEncoder
-from diffor.encoders.tabular_inputs import TabularInputs
+from diffor.encoders.tabular.inputs import TabularInputs
+from diffor.encoders.tabular.networks import TabularEncoder
 
 if TYPE_CHECKING:
-    from diffor.encoders.image_encoders import IMAGE_ENCODERS as IMAGE_ENCODERS
-    from diffor.encoders.image_inputs import ImageInputs as ImageInputs
+    from diffor.encoders.images.inputs import ImageInputs as ImageInputs
+    from diffor.encoders.images.networks import IMAGE_ENCODERS as IMAGE_ENCODERS
 
 ENCODERS: dict[str, Callable[..., TabularEncoder]] = {
     "plain": partial(TabularEncoder, embedding="none"),
@@ -26,7 +26,7 @@ is described by trainable waves, with ``piecewise`` also by how far it fills pie
 def make_tabular_encoder(name: str, inputs: TabularInputs, width: int, n_layers: int, dropout: float) -> TabularEncoder:
     """Build the encoder that a name stands for, for the columns that were found."""
     if name not in ENCODERS:
-        from diffor.encoders.image_encoders import IMAGE_ENCODERS, TIMM
+        from diffor.encoders.images.networks import IMAGE_ENCODERS, TIMM
 
         raise ValueError(
             f"encoder must be one of auto, {', '.join(ENCODERS)}, or, for images, {', '.join(IMAGE_ENCODERS)}, "
@@ -43,7 +43,7 @@ def make_tabular_encoder(name: str, inputs: TabularInputs, width: int, n_layers:
     )
 
 
-_HOMES = {"IMAGE_ENCODERS": "diffor.encoders.image_encoders", "ImageInputs": "diffor.encoders.image_inputs"}
+_HOMES = {"IMAGE_ENCODERS": "diffor.encoders.images.networks", "ImageInputs": "diffor.encoders.images.inputs"}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffor.cross_fitted import LEAST, CrossFitted
-from diffor.diffusion.borders import Borders
-from diffor.diffusion.one_call import OneCall
-from diffor.encoders.image_encoders import ImageTableEncoder
+from diffor.core.method import Encoder
+from diffor.encoders.images.networks import ImageTableEncoder
+from diffor.estimators.cross_fitted import LEAST, CrossFitted
+from diffor.estimators.grades import GradeEstimator
+from diffor.estimators.values import ValueEstimator
 from diffor.export.columns import RawColumns, TableRows, read_columns
 from diffor.export.graph import DOUBLE, WHOLE, Graph, Value
 from diffor.export.images import encode_images, read_pixels
 from diffor.export.networks import ask_folds, ask_once, encode
 from diffor.export.priors import ask_priors
 from diffor.export.refusal import ExportError
-from diffor.grade_estimator import GradeEstimator
-from diffor.method import Encoder
-from diffor.value_estimator import ValueEstimator
+from diffor.methods.diffor.borders import Borders
+from diffor.methods.diffor.one_call import OneCall
 
 Estimator = ValueEstimator | GradeEstimator
 Array = NDArray[Any]
@@ -33,7 +33,7 @@ class Knots:
     """Where the distribution function is known, and which increment stands there. **Shape:** ``(m,)`` each."""
 
     source: NDArray[np.int64]
-    """Places among (1, S increments, 0), as in :class:`~diffor.diffusion.borders.Layout`."""
+    """Places among (1, S increments, 0), as in :class:`~diffor.methods.diffor.borders.Layout`."""
     values: NDArray[np.float64]
     """In the user's units."""
     is_discrete: bool
@@ -119,7 +119,7 @@ def _ask_kinds(network: CrossFitted, model: Estimator, rows: TableRows, source: 
 
 
 def _recalibrate(heights: Value, calibration: list[float]) -> tuple[Value, float]:
-    """As :func:`~diffor.cross_fitted.recalibrated`, seen from below; also the least height that is left.
+    """As :func:`~diffor.estimators.cross_fitted.recalibrated`, seen from below; also the least height that is left.
 
     **Shape:** ``(n, m)``, kept.
     """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffor.encoders import TabularInputs
-from diffor.encoders.tabular_inputs import (
+from diffor.encoders.tabular.inputs import (
     FAR,
     FIRST_LEVEL,
     MISSING,

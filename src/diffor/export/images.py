@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from diffor.encoders.convnets import BasicBlock, Bottleneck, ResNet, SmallConvNet
-from diffor.encoders.efficientnet import EfficientNetLite0, SamePadConv
-from diffor.encoders.image_encoders import IMAGE_ENCODERS, ImageEncoder
-from diffor.encoders.image_inputs import ImageInputs
+from diffor.core.method import Encoder
+from diffor.encoders.images.convnets import BasicBlock, Bottleneck, ResNet, SmallConvNet
+from diffor.encoders.images.efficientnet import EfficientNetLite0, SamePadConv
+from diffor.encoders.images.inputs import ImageInputs
+from diffor.encoders.images.networks import IMAGE_ENCODERS, ImageEncoder
 from diffor.export.graph import BYTE, FLOAT, Graph, Value
 from diffor.export.networks import as_array, linear
 from diffor.export.refusal import ExportError
-from diffor.method import Encoder
 
 PIXELS = "pixels"
 """Name of the program's input of images."""

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from diffor.encoders.tabular_inputs import as_categories, as_numbers
+from diffor.encoders.tabular.inputs import as_categories, as_numbers
 from diffor.export.answer import Estimator, count_features, raw_columns_of
 from diffor.export.columns import CATEGORIES, NUMBERS
 from diffor.export.images import PIXELS

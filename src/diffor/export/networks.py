@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from diffor.diffusion.one_call import OneCall
-from diffor.encoders.fold_networks import LARGEST_LOGIT, LOGIT_OF_NORMAL, FoldNetworks
-from diffor.encoders.tabular import PeriodicEmbedding, PiecewiseEmbedding, TabularEncoder
+from diffor.core.method import Encoder
+from diffor.encoders.tabular.fold_networks import LARGEST_LOGIT, LOGIT_OF_NORMAL, FoldNetworks
+from diffor.encoders.tabular.networks import PeriodicEmbedding, PiecewiseEmbedding, TabularEncoder
 from diffor.export.columns import TableRows
 from diffor.export.graph import Value
 from diffor.export.refusal import ExportError
-from diffor.method import Encoder
+from diffor.methods.diffor.one_call import OneCall
 
 Array = NDArray[Any]
 CERTAIN = 30.0

@@ -10,15 +10,15 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from diffor import circumstances
-from diffor.checkpoint import write_atomically
-from diffor.conformal import check_coverage
+from diffor.estimators.conformal import check_coverage
+from diffor.estimators.grades import GradeEstimator
 from diffor.export.answer import Estimator, borders_of, raw_columns_of, write_grades
 from diffor.export.graph import Graph
 from diffor.export.images import describe_pixels
 from diffor.export.refusal import ExportError
 from diffor.export.values import write_values
-from diffor.grade_estimator import GradeEstimator
+from diffor.files import provenance
+from diffor.training.checkpoint import write_atomically
 
 FORMAT = 2
 METADATA = "diffor"
@@ -59,7 +59,7 @@ def as_program(model: Estimator, levels: Sequence[float], coverage: float) -> tu
         "columns": raw_columns_of(model).to_json(),
         "images": None if model.images_ is None else describe_pixels(model.images_.inputs),
         "encoders": model.encoders_,
-        "versions": circumstances.versions(["onnx"]),
+        "versions": provenance.versions(["onnx"]),
     }
     if isinstance(model, GradeEstimator):
         write_grades(graph, model)

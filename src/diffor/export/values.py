@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from diffor.conformal import _ROUNDING, OUTER_DEPTH, REACH_FLOOR
+from diffor.estimators.conformal import _ROUNDING, OUTER_DEPTH, REACH_FLOOR
+from diffor.estimators.values import ValueEstimator
 from diffor.export.answer import Knots, write_heights
 from diffor.export.graph import DOUBLE, WHOLE, Graph, Value
-from diffor.value_estimator import ValueEstimator
 
 SLACK = 1e-12
 """Levels nearer to 0 and 1 than this are the ends of what has any probability."""

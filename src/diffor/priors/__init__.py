@@ -11,12 +11,12 @@ import numpy as np
 from torch import Tensor
 from tqdm import tqdm
 
+from diffor.errors import did_you_mean
 from diffor.priors.boosting import BoostedTrees, CatBoostTrees, LightGBMTrees
 from diffor.priors.contract import Answers, Floats, Prior, PriorRows, RowNumbers, under_prefix, with_prefix
 from diffor.priors.estimator import EstimatorPrior
 from diffor.priors.forest import Forest
 from diffor.priors.gaussian_process import GaussianProcess, RankProcess
-from diffor.suggestion import did_you_mean
 
 __all__ = ["PRIORS", "FittedPriors", "Prior", "PriorRows", "fit_priors", "make_prior"]
 

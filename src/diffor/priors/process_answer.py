@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from diffor.method import KERNEL_ROWS, fill_up
+from diffor.core.method import KERNEL_ROWS, fill_up
 from diffor.priors.kernel import Kernel
 
 PIECE = 1 << 17

@@ -1,0 +1,380 @@
+"""A cell of a benchmark: one method on one split of one data set, from the rows to the figures.
+
+Everything that is drawn here is drawn by the seed of the cell, so every method sees the same rows.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import math
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from diffor import metrics
+from diffor.bench.image_features import ImageFeatures, with_features
+from diffor.bench.peers import Fitted, Peer, Problem, find_peer
+from diffor.core.grades import Spread, decide_grades, grade_probabilities
+from diffor.core.prediction import Prediction
+from diffor.datasets import Dataset, Samples, find_dataset
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Nominal coverages at which calibration is measured."""
+N_PIT_BINS = 20
+"""Equal parts of a distribution in which a line counts the truths."""
+COVERAGE = 0.9
+GRID_METRIC = "crps_grid"
+OF_ERRORS = ("cs",)
+"""Further metrics that look at absolute errors, as MAE does."""
+
+# Streams of random numbers: what is drawn for one purpose says nothing about what is drawn for another.
+_LIMIT, _VALID, _TEST, _TUNING, _PIT = range(20261101, 20261106)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What identifies a cell: two cells that are equal give the same figures."""
+
+    dataset: str
+    method: str
+    seed: int
+    peer: str
+    """The peer that does the work; the method's own name where it has no other."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    n_samples: int = 100
+    valid_share: float = 0.1
+    max_train_rows: int | None = None
+    max_test_rows: int | None = None
+    trials: int | None = None
+    """Number of settings that are tried on the validation rows; None where nothing is tuned."""
+    search: Mapping[str, list[Any]] = field(default_factory=dict)
+    images: ImageFeatures | None = None
+    """How pictures become features; None where the inputs are no pictures."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The rows of a cell: to learn from, to stop and tune on, to be scored on. **Shape:** row numbers ``(n,)``."""
+
+    train: Rows
+    valid: Rows
+    test: Rows
+
+
+def run_cell(cell: Cell, root: str | None = None) -> dict[str, Any]:
+    """Fit, predict and score; the answer is the part of a result line that the cell itself can know."""
+    dataset, peer = find_dataset(cell.dataset), find_peer(cell.peer)
+    samples = dataset.read(root)
+    if cell.images is not None:
+        samples = with_features(samples, dataset, cell.images, root)
+    parts = choose_rows(dataset, samples, cell, root)
+    if dataset.standardised:
+        samples = standardised(samples, np.concatenate([parts.train, parts.valid]))
+    problem = make_problem(dataset, samples, parts, cell)
+    clock = Clock()
+    with clock:
+        fitted, tuning = fit_tuned(peer, problem, cell) if cell.trials else (peer.fit(problem, **cell.settings), None)
+    fit_seconds, import_seconds = clock.seconds, clock.import_seconds
+    x_test, y_test = samples.x.iloc[parts.test], samples.y[parts.test]
+    side = {name: column[parts.test] for name, column in samples.side.items()}
+    with clock:
+        prediction = ask(fitted, x_test, side)
+    measured = own_measurements(fitted)
+    check_prediction(prediction, len(y_test), dataset.n_grades)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of correlations with a constant, which are given as 0
+        scores = score(dataset, prediction, x_test, y_test, cell)
+        if GRID_METRIC in dataset.metrics:
+            scores[GRID_METRIC] = score_on_grid(prediction, y_test, np.concatenate([problem.y, problem.y_valid]))
+    return {
+        "tuning": tuning,
+        "n_train": len(parts.train),
+        "n_valid": len(parts.valid),
+        "n_test": len(parts.test),
+        "n_columns": samples.x.shape[1],
+        "n_grades": dataset.n_grades,
+        "n_samples_given": prediction.samples.shape[1],
+        "metrics": scores,
+        "calibration": calibration(prediction, y_test, cell.seed),
+        "fit_seconds": round(fit_seconds if tuning else measured.get("fit_seconds", fit_seconds), 4),
+        "predict_seconds": round(measured.get("predict_seconds", clock.seconds), 4),
+        "import_seconds": round(import_seconds + clock.import_seconds, 4),
+        "peak_mib": measured.get("peak_bytes", 0) / 2**20,
+        "facts": dict(getattr(fitted, "facts", {})),
+    }
+
+
+def ask(fitted: Fitted, x: pd.DataFrame, side: Mapping[str, Array]) -> Prediction:
+    """Predict rows; their side columns go to methods that can use them."""
+    if hasattr(fitted, "predict_beside"):
+        prediction: Prediction = fitted.predict_beside(x, side)
+        return prediction
+    return fitted.predict(x)
+
+
+def own_measurements(fitted: Any) -> dict[str, float]:
+    """What a method that works in another process says about it, where it does; that process is ended."""
+    names = ("fit_seconds", "predict_seconds", "peak_bytes")
+    found = {name: getattr(fitted, name, None) for name in names}
+    if hasattr(fitted, "close"):
+        fitted.close()
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+# Rows.
+
+
+def choose_rows(dataset: Dataset, samples: Samples, cell: Cell, root: str | None = None) -> Parts:
+    """The rows of a cell; split, limits and validation rows depend on the seed and not on the method."""
+    train, test = dataset.split(root, cell.seed)
+    train = draw_rows(train, cell.max_train_rows, [_LIMIT, cell.seed])
+    test = draw_rows(test, cell.max_test_rows, [_TEST, cell.seed])
+    groups = None if samples.groups is None else samples.groups[train]
+    chosen = choose_valid(len(train), cell.valid_share, [_VALID, cell.seed], groups)
+    return Parts(train[~chosen], train[chosen], test)
+
+
+def draw_rows(rows: Rows, limit: int | None, seed: list[int]) -> Rows:
+    """At most ``limit`` of the rows, in their order. **Shape:** ``(n,)`` -> ``(at most limit,)``.
+
+    >>> len(draw_rows(np.arange(10), 4, [0])), draw_rows(np.arange(3), 4, [0]).tolist()
+    (4, [0, 1, 2])
+    """
+    if limit is None or len(rows) <= limit:
+        return np.asarray(rows, dtype=np.int64)
+    kept = np.random.default_rng(seed).permutation(len(rows))[:limit]
+    return np.asarray(rows, dtype=np.int64)[np.sort(kept)]
+
+
+def choose_valid(n_rows: int, share: float, seed: list[int], groups: Rows | None = None) -> NDArray[np.bool_]:
+    """Which rows are set apart for validation, at least one; groups stay whole. **Shape:** -> ``(n_rows,)``.
+
+    >>> choose_valid(10, 0.3, [0]).sum(), choose_valid(4, 0.5, [0], groups=np.array([7, 7, 8, 8])).sum()
+    (np.int64(3), np.int64(2))
+    """
+    generator, wanted = np.random.default_rng(seed), max(1, round(share * n_rows))
+    if groups is None:
+        chosen = np.zeros(n_rows, dtype=bool)
+        chosen[generator.permutation(n_rows)[:wanted]] = True
+        return chosen
+    names, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    order = generator.permutation(len(names))
+    n_groups = int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1
+    taken = np.zeros(len(names), dtype=bool)
+    taken[order[:n_groups]] = True
+    return np.asarray(taken[codes])
+
+
+def standardised(samples: Samples, rows: Rows) -> Samples:
+    """The samples with columns of mean 0 and standard deviation 1 in some of the rows; constant ones are centred.
+
+    >>> samples = Samples(pd.DataFrame({"a": [1.0, 3.0, 9.0]}), np.zeros(3))
+    >>> standardised(samples, np.array([0, 1])).x["a"].tolist()
+    [-1.0, 1.0, 7.0]
+    """
+    from sklearn.preprocessing import StandardScaler
+
+    scaled = StandardScaler().fit(samples.x.iloc[rows]).transform(samples.x)
+    return replace(samples, x=pd.DataFrame(scaled, columns=samples.x.columns, index=samples.x.index))
+
+
+def make_problem(dataset: Dataset, samples: Samples, parts: Parts, cell: Cell) -> Problem:
+    """What the method is told."""
+    return Problem(
+        x=samples.x.iloc[parts.train],
+        y=samples.y[parts.train],
+        x_valid=samples.x.iloc[parts.valid],
+        y_valid=samples.y[parts.valid],
+        n_grades=dataset.n_grades,
+        bounds=dataset.bounds,
+        seed=cell.seed,
+        n_samples=cell.n_samples,
+        side={name: column[parts.train] for name, column in samples.side.items()},
+        side_valid={name: column[parts.valid] for name, column in samples.side.items()},
+        groups=None if samples.groups is None else samples.groups[parts.train],
+        groups_valid=None if samples.groups is None else samples.groups[parts.valid],
+    )
+
+
+# Time.
+
+
+class Clock:
+    """Seconds spent inside a ``with`` block, and how many of them went into imports, which are not counted.
+
+    A process that is made for one cell pays for importing its packages, a user does so once; hence the two are told
+    apart. Imports are seen by standing in the way of the import statement.
+
+    >>> clock = Clock()
+    >>> with clock:
+    ...     import this_is_no_module
+    Traceback (most recent call last):
+    ModuleNotFoundError: No module named 'this_is_no_module'
+    >>> clock.seconds < 1, builtins.__import__ is clock._original
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        self.seconds = self.import_seconds = 0.0
+        self._original = builtins.__import__
+        self._depth, self._thread = 0, 0
+
+    def __enter__(self) -> Clock:
+        self._original = builtins.__import__
+        self._depth, self._thread, self.import_seconds = 0, threading.get_ident(), 0.0
+        builtins.__import__ = self._import
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.perf_counter() - self._started - self.import_seconds
+        builtins.__import__ = self._original
+
+    def _import(self, *arguments: Any, **named: Any) -> Any:
+        if self._depth or threading.get_ident() != self._thread:
+            return self._original(*arguments, **named)
+        self._depth, started = 1, time.perf_counter()
+        try:
+            return self._original(*arguments, **named)
+        finally:
+            self._depth = 0
+            self.import_seconds += time.perf_counter() - started
+
+
+# Tuning.
+
+
+def draw_trials(search: Mapping[str, list[Any]], trials: int, seed: int) -> list[dict[str, Any]]:
+    """Different settings drawn from the lists of values, as many as there are trials or combinations.
+
+    >>> draw_trials({"depth": [2, 4]}, trials=5, seed=0) in ([{"depth": 2}, {"depth": 4}], [{"depth": 4}, {"depth": 2}])
+    True
+    """
+    n_all = math.prod(len(values) for values in search.values())
+    generator = np.random.default_rng([_TUNING, seed])
+    if n_all <= 100_000:
+        every = list(itertools.product(*search.values()))
+        return [dict(zip(search, every[place], strict=True)) for place in generator.permutation(n_all)[:trials]]
+    return [{name: values[generator.integers(len(values))] for name, values in search.items()} for _ in range(trials)]
+
+
+def fit_tuned(peer: Peer, problem: Problem, cell: Cell) -> tuple[Fitted, dict[str, Any]]:
+    """Random search: the fit with the best CRPS on the validation rows, and what was tried."""
+    best: tuple[float, Fitted, dict[str, Any]] | None = None
+    tried: list[dict[str, Any]] = []
+    for drawn in draw_trials(cell.search, cell.trials or 0, cell.seed):
+        started = time.perf_counter()
+        record: dict[str, Any] = {"settings": drawn}
+        try:
+            fitted = peer.fit(problem, **{**cell.settings, **drawn})
+            record["valid_crps"] = valid_crps = float(
+                ask(fitted, problem.x_valid, problem.side_valid).crps(problem.y_valid).mean()
+            )
+            if best is None or valid_crps < best[0]:
+                best = valid_crps, fitted, drawn
+        except Exception as error:  # one bad combination is not the end of the search
+            record["error"] = f"{type(error).__name__}: {error}"[:300]
+        tried.append({**record, "seconds": round(time.perf_counter() - started, 4)})
+    if best is None:
+        raise RuntimeError(f"at least one trial must succeed, however: all {len(tried)} failed; the last with "
+                           f"{tried[-1]['error']}")  # fmt: skip
+    return best[1], {"trials": tried, "chosen": best[2], "valid_crps": best[0]}
+
+
+# Scores.
+
+
+def check_prediction(prediction: Prediction, n_rows: int, n_grades: int | None) -> None:
+    """Refuse what is no answer to the question."""
+    samples = np.asarray(prediction.samples)
+    if len(samples) != n_rows:
+        raise ValueError(f"a prediction must have one row for each test row, {n_rows}, however: {len(samples)}")
+    wrong = ~np.isfinite(samples)
+    if n_grades is not None:
+        wrong |= (samples != np.rint(samples)) | (samples < 0) | (samples >= n_grades)
+    if wrong.any():
+        rule = "finite numbers" if n_grades is None else f"grade codes 0 to {n_grades - 1}"
+        raise ValueError(f"samples must be {rule}, however: {wrong.sum()} of {wrong.size} are not, the first is "
+                         f"{samples[wrong][0]!r}")  # fmt: skip
+
+
+def score(dataset: Dataset, prediction: Prediction, x: pd.DataFrame, y: Array, cell: Cell) -> dict[str, float]:
+    """All metrics by name. Errors take the median, squares and orders the mean, intervals lie between two quantiles.
+
+    ``held_90`` and ``held_width_90`` are of the intervals that a user gets, which are shorter where an end is a value
+    that many samples have.
+
+    Grades are decided as each metric likes it best: accuracy by the most probable grade, MAE by the median grade, QWK
+    by the mean, moved as far from the others as the method's own distributions say, and rounded to a grade.
+    """
+    tail = (1 - COVERAGE) / 2
+    low, high = prediction.quantile([tail, 1 - tail]).T
+    interval = prediction.interval(COVERAGE).T
+    scores = {
+        "mae": metrics.mae(y, prediction.median),
+        "rmse": metrics.rmse(y, prediction.mean),
+        "crps": prediction.crps(y).mean(),
+        "coverage_90": metrics.coverage(y, low, high),
+        "width_90": metrics.interval_width(low, high),
+        "interval_score_90": (metrics.pinball(y, low, tail) + metrics.pinball(y, high, 1 - tail)) / tail,
+        "held_90": metrics.coverage(y, *interval),
+        "held_width_90": metrics.interval_width(*interval),
+        "srcc": metrics.srcc(y, prediction.mean),
+    }
+    for name in dataset.metrics:
+        if name not in scores and name in metrics.METRICS and metrics.METRICS[name].kind == "point":
+            point = prediction.median if name in OF_ERRORS else prediction.mean
+            scores[name] = metrics.METRICS[name].function(y, point)
+    if prediction.point is not None:  # as the method's authors decide, where they have a way of their own
+        scores["mae_native"] = metrics.mae(y, prediction.point)
+    if dataset.n_grades is not None:
+        scores |= score_grades(prediction, y, dataset.n_grades)
+    if dataset.truth is not None:
+        drawn = dataset.truth(x, cell.n_samples, cell.seed)
+        scores["crps_truth"] = metrics.crps_samples(y, drawn)
+    return {name: float(value) for name, value in scores.items()}
+
+
+def score_on_grid(prediction: Prediction, y: Array, y_train: Array) -> float:
+    """CRPS on the benchmark's grid, which lies over the targets of all rows to learn from, validation rows too."""
+    grid = metrics.training_grid(y_train)
+    return float(metrics.crps_grid(y, prediction.cdf(grid[None]), grid))
+
+
+def score_grades(prediction: Prediction, y: Array, n_grades: int) -> dict[str, float]:
+    """Metrics of decided grades and of their probabilities."""
+    shares = grade_probabilities(prediction, n_grades)
+    return {
+        "mae": metrics.mae(y, decide_grades(shares, "median")),
+        "accuracy": metrics.accuracy_off_by(y, decide_grades(shares, "mode"), 0),
+        "qwk": metrics.qwk(y, decide_grades(shares, "qwk", Spread.of(shares)), n_grades),
+        "rps": metrics.rps(y, shares),
+    }
+
+
+def calibration(prediction: Prediction, y: Array, seed: int) -> dict[str, list[float]]:
+    """Share of rows inside the central interval of each level, and how evenly the truth falls into the distribution.
+
+    The place of the truth in its row's distribution is drawn at random inside a probability of its own, so that point
+    masses and grades are treated fairly: for a calibrated method each of the twenty ``pit`` shares is near 0.05, so
+    that the inner eighteen hold nine tenths of the rows, also where an interval cannot because of its point masses.
+    """
+    levels = np.asarray(LEVELS)
+    ends = prediction.quantile(np.concatenate([(1 - levels) / 2, (1 + levels) / 2]))
+    low, high = ends[:, : len(levels)], ends[:, len(levels) :]
+    inside = ((low <= y[:, None]) & (y[:, None] <= high)).mean(axis=0)
+    probability = prediction.pit(y, _PIT + seed)
+    bins = np.minimum((probability * N_PIT_BINS).astype(np.int64), N_PIT_BINS - 1)
+    shares = np.bincount(bins, minlength=N_PIT_BINS) / len(y)
+    return {"levels": list(LEVELS), "coverage": inside.round(6).tolist(), "pit": shares.round(6).tolist()}

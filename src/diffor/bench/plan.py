@@ -1,0 +1,384 @@
+"""Run files: which data sets, methods and seeds a benchmark goes through, in TOML.
+
+.. code-block:: toml
+
+    suites = ["open", "synthetic"]      # and / or datasets = ["diabetes"]
+    seeds = 5                           # or a list: [0, 1, 2]
+    root = "../data"                    # folder of the data sets that are read from files
+    out = "results.jsonl"
+    n_samples = 100
+    valid_share = 0.1
+    max_train_rows = 50000
+    max_test_rows = 2000
+    timeout_seconds = 3600
+
+    [images]                            # how image data sets become tables; all methods read the same features
+    encoder = "efficientnet-lite0"      # or "small", "resnet50", "timm:NAME"; "none": methods read the pictures
+    side = 160
+    pooling = "mean+max"
+    weights = "resnet50.pth"            # where no package carries them
+    columns = false                     # columns beside the pictures are left out
+
+    [datasets.diamonds-price]           # limits of single data sets; names of others may stand in datasets.names
+    max_train_rows = 10000
+
+    [methods]
+    names = ["constant", "lightgbm-quantile"]   # or "all"; methods = [...] where none has settings
+
+    [methods.diffor]                    # a table adds its method
+    n_increments = 16
+
+    [methods.diffor-coarse]             # the same peer under another name
+    peer = "diffor"
+    n_increments = 4
+
+    [methods."method:*"]                # settings of all methods whose names look like this; what a method's own table
+    encoder = "plain"                   # says goes before. names = ["method:all"] takes every one on the shared encoder
+
+    [methods.lightgbm-quantile.search]
+    num_leaves = [15, 31, 63]
+
+    [tuning]
+    trials = 10                         # for each method that declares a search
+
+    [quick]                             # what --size quick changes: anything from above; so does [small]
+    datasets = ["diabetes"]
+    seeds = 2
+    settings = { max_steps = 20 }       # of every method that is trained here, in place of its own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from diffor import datasets
+from diffor.bench.cell import Cell
+from diffor.bench.image_features import image_features
+from diffor.bench.peers import METHOD, PEERS, find_peer
+from diffor.errors import did_you_mean
+from diffor.files.toml_files import read_toml
+
+ALL = "all"
+CONSTANT = "constant"
+"""The method that is always compared with."""
+SIZES = ("small", "quick")
+"""Smaller versions of a run that a file may describe: one that ends within hours on a few cores, one within minutes."""
+LIMITS = ("max_train_rows", "max_test_rows")
+
+
+class RunFileError(ValueError):
+    """A run cannot be made of what was asked for; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A peer under a name, with its settings and what is searched for."""
+
+    name: str
+    peer: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, list[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run: everything that a run file or the command line can say."""
+
+    suites: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    methods: tuple[Method, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    root: str | None = None
+    out: str | None = None
+    n_samples: int = 100
+    valid_share: float = 0.1
+    max_train_rows: int | None = None
+    max_test_rows: int | None = None
+    timeout_seconds: float | None = None
+    trials: int | None = None
+    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Row limits of single data sets, which go before those of the run."""
+    images: Mapping[str, Any] = field(default_factory=dict)
+    """What is said about the features of pictures; what is not said is chosen."""
+    shared_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings by pattern of a method's name, ``[methods."method:*"]``."""
+
+    def dataset_names(self) -> list[str]:
+        """All data sets, each once: those of the suites, then those named."""
+        listed = [name for suite in self.suites for name in suite_names(suite)]
+        return list(dict.fromkeys([*listed, *self.datasets]))
+
+    def cells(self) -> list[Cell]:
+        """All cells, seed by seed, so that what is finished at any time is balanced."""
+        return [
+            self._cell(dataset, method, seed)
+            for seed in self.seeds
+            for dataset in self.dataset_names()
+            for method in self.methods
+            if datasets.find_dataset(dataset).task in find_peer(method.peer).tasks
+        ]
+
+    def _cell(self, dataset: str, method: Method, seed: int) -> Cell:
+        own = self.limits.get(dataset, {})
+        has_images = datasets.find_dataset(dataset).image_column is not None
+        tuned = bool(method.search) and self.trials is not None
+        return Cell(
+            dataset=dataset,
+            method=method.name,
+            seed=seed,
+            peer=method.peer,
+            settings=dict(method.settings),
+            n_samples=self.n_samples,
+            valid_share=self.valid_share,
+            max_train_rows=own.get("max_train_rows", self.max_train_rows),
+            max_test_rows=own.get("max_test_rows", self.max_test_rows),
+            trials=self.trials if tuned else None,
+            search=dict(method.search) if tuned else {},
+            images=image_features(self.images) if has_images else None,
+        )
+
+
+KEYS = {entry.name for entry in fields(Plan)} - {"limits", "trials", "shared_settings"} | {"tuning"}
+"""What a run file may hold, and its table ``[quick]`` change."""
+
+
+def suite_names(suite: str) -> tuple[str, ...]:
+    """The names of a suite's data sets."""
+    return tuple(getattr(entry, "name", entry) for entry in datasets.SUITES[suite])
+
+
+def suite_of(dataset: str, preferred: Iterable[str] = ()) -> str | None:
+    """The suite that a data set belongs to, or None."""
+    for suite in (*preferred, *datasets.SUITES):
+        if dataset in suite_names(suite):
+            return suite
+    return None
+
+
+# Reading.
+
+
+def read_run_file(path: Path, size: str | None = None) -> Plan:
+    """The plan that a file describes, checked; a relative root or out is relative to where the command runs."""
+    return plan_from(read_toml(path, "a run file", RunFileError), str(path), size)
+
+
+def plan_from(content: Mapping[str, Any], where: str = "the run file", size: str | None = None) -> Plan:
+    """The plan that a run file's content describes, checked; a size names the table of what it changes.
+
+    >>> plan_from({"datasets": ["diabetes"], "methods": ["diffor-fast"], "seeds": 2}).seeds
+    (0, 1)
+    """
+    content = dict(content)
+    sizes = {name: dict(_as_table(content.pop(name), name, where)) for name in SIZES if name in content}
+    for name, changes in sizes.items():
+        _check_keys(changes, {*KEYS, "settings"}, f"[{name}] of {where}")
+    if size is None:
+        return _plan_from(content, where)
+    if size not in sizes:
+        raise RunFileError(f"the size {size} needs a table [{size}], which says what it changes, "
+                           f"however: {where} has none")  # fmt: skip
+    in_place = _as_table(sizes[size].pop("settings", {}), f"{size}.settings", where)
+    plan = _plan_from(content | sizes[size], where)
+    return replace(plan, methods=tuple(with_settings(one, in_place) for one in plan.methods))
+
+
+def with_settings(method: Method, settings: Mapping[str, Any]) -> Method:
+    """The method with settings in place of its own; a peer of other people, which may not know them, as it is."""
+    is_trained_here = method.peer.startswith(METHOD) or find_peer(method.peer).is_ours
+    return replace(method, settings={**method.settings, **settings}) if is_trained_here else method
+
+
+def _plan_from(content: dict[str, Any], where: str) -> Plan:
+    _check_keys(content, KEYS, where)
+    tuning = content.pop("tuning", {})
+    _check_keys(_as_table(tuning, "tuning", where), {"trials"}, f"[tuning] of {where}")
+    names, limits = _names_and_tables(content.pop("datasets", []), "datasets", where)
+    chosen, tables = _names_and_tables(content.pop("methods", []), "methods", where)
+    for name, table in limits.items():
+        _check_keys(table, set(LIMITS), f"[datasets.{name}] of {where}")
+    plan = Plan(
+        **{name: value for name, value in content.items() if name not in ("suites", "seeds")},
+        suites=tuple(_as_list(content.get("suites", []), "suites", where)),
+        datasets=tuple(names),
+        methods=make_methods(chosen, tables, where),
+        seeds=as_seeds(content.get("seeds", 1)),
+        trials=tuning.get("trials"),
+        limits=limits,
+        shared_settings={name: table for name, table in tables.items() if is_pattern(name)},
+    )
+    return checked(plan)
+
+
+def _names_and_tables(value: Any, key: str, where: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """A list of names, or a table that may hold one under ``names`` and a table for each name that needs one."""
+    if not isinstance(value, Mapping):
+        return _as_list(value, key, where), {}
+    value = dict(value)
+    named = _as_list(value.pop("names", []), f"{key}.names", where)
+    tables = {name: dict(_as_table(table, f"{key}.{name}", where)) for name, table in value.items()}
+    # Limits of a data set do not add it to the run, since a suite may already hold it; settings of a method do add it.
+    further = [name for name in tables if not is_pattern(name)] if key == "methods" else []
+    return list(dict.fromkeys([*named, *further])), tables
+
+
+def make_methods(names: Sequence[str], tables: Mapping[str, dict[str, Any]], where: str) -> tuple[Method, ...]:
+    """Methods by their names, with what the tables say about them; the constant is always among them."""
+    listed = [other for name in names for other in expand(name)]
+    methods = []
+    for name in dict.fromkeys([CONSTANT, *listed]):
+        settings = {**_settings_of_all(name, tables), **tables.get(name, {})}
+        peer, search = settings.pop("peer", name), settings.pop("search", {})
+        for parameter, values in _as_table(search, f"methods.{name}.search", where).items():
+            if not isinstance(values, list) or not values:
+                raise RunFileError(f"[methods.{name}.search] of {where} must list values for each parameter, "
+                                   f"however: {parameter}={values!r}; write {parameter} = [first, second]")  # fmt: skip
+        methods.append(Method(name, peer, settings, search))
+    return tuple(methods)
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a table's name stands for many methods.
+
+    >>> is_pattern("method:*"), is_pattern("method:corn")
+    (True, False)
+    """
+    return "*" in name
+
+
+def _settings_of_all(name: str, tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """What patterns that fit a name say; the constant has no settings, and those that come later go before."""
+    if name == CONSTANT:
+        return {}
+    fitting = (table for pattern, table in tables.items() if is_pattern(pattern) and fnmatchcase(name, pattern))
+    return {key: value for table in fitting for key, value in table.items()}
+
+
+def expand(name: str) -> Iterable[str]:
+    """The names that a name stands for: those of all peers, of all methods on the shared encoder, or its own."""
+    if name == METHOD + ALL:
+        from diffor.methods import METHODS
+
+        return [METHOD + method for method in METHODS]
+    return PEERS if name == ALL else [name]
+
+
+def as_seeds(value: Any) -> tuple[int, ...]:
+    """Seeds from a number of them or a list.
+
+    >>> as_seeds(3), as_seeds([4, 7])
+    ((0, 1, 2), (4, 7))
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return tuple(range(value))
+    is_list = isinstance(value, (list, tuple)) and len(value) > 0
+    if not is_list or not all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in value):
+        raise RunFileError(f"seeds must be a number of seeds or a list of whole numbers from 0 on, however: {value!r}")
+    return tuple(dict.fromkeys(value))
+
+
+# Checking.
+
+
+def checked(plan: Plan) -> Plan:
+    """The plan, if each of its parts exists and makes sense."""
+    for suite in plan.suites:
+        _check_name(suite, datasets.SUITES, "suite")
+    for name in (*plan.datasets, *plan.limits):
+        _check_dataset(name)
+    for method in plan.methods:
+        _check_method(method)
+    if not plan.dataset_names():
+        raise RunFileError("a run must have data sets, however: neither suites nor datasets name one; "
+                           f"suites are {', '.join(datasets.SUITES)}")  # fmt: skip
+    for name in ("n_samples", *LIMITS, "trials"):
+        _check_count(getattr(plan, name), name, optional=name != "n_samples")
+    for dataset, limits in plan.limits.items():
+        for name, value in limits.items():
+            _check_count(value, f"datasets.{dataset}.{name}", optional=False)
+    for name in ("root", "out"):
+        if not isinstance(getattr(plan, name), (str, type(None))):
+            raise RunFileError(f"{name} must be a path in quotes, however: {name}={getattr(plan, name)!r}")
+    _check_images(plan.images)
+    if not (_is_number(plan.valid_share) and 0 < plan.valid_share < 1):
+        raise RunFileError(f"valid_share must lie between 0 and 1, as 0.1 does, however: {plan.valid_share!r}")
+    if plan.timeout_seconds is not None and not (_is_number(plan.timeout_seconds) and plan.timeout_seconds > 0):
+        raise RunFileError(f"timeout_seconds must be a positive number, however: {plan.timeout_seconds!r}")
+    return plan
+
+
+def with_methods(plan: Plan, names: Sequence[str]) -> Plan:
+    """The plan with other methods: those that it knows keep their settings, what it says of all holds for new ones."""
+    known = {method.name: method for method in plan.methods}
+    tables = {pattern: dict(table) for pattern, table in plan.shared_settings.items()}
+    fresh = {method.name: method for method in make_methods(names, tables, "the command line")}
+    return replace(plan, methods=tuple(known.get(name, method) for name, method in fresh.items()))
+
+
+def _check_dataset(name: Any) -> None:
+    if not isinstance(name, str) or not name.startswith(datasets.PREFIX):
+        _check_name(name, datasets.DATASETS, "data set")
+        return
+    try:
+        datasets.find_dataset(name)
+    except ValueError as error:
+        raise RunFileError(str(error)) from error
+
+
+def _check_method(method: Method) -> None:
+    try:
+        find_peer(method.peer)
+    except ValueError as error:
+        raise RunFileError(str(error)) from error
+
+
+def _check_images(images: Any) -> None:
+    if not images:
+        return
+    try:
+        image_features(_as_table(images, "images", "a run"), "[images]")
+    except ValueError as error:
+        raise RunFileError(str(error)) from error
+
+
+def _check_name(name: Any, known: Iterable[str], what: str) -> None:
+    if not isinstance(name, str) or name not in known:
+        listed = ", ".join(sorted(known))
+        raise RunFileError(f"{what} must be one of {listed}, however: {name!r}{did_you_mean(str(name), known)}")
+
+
+def _check_keys(table: Mapping[str, Any], known: set[str], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise RunFileError(
+                f"{where} may hold {', '.join(sorted(known))}, however: {key!r}{did_you_mean(key, known)}"
+            )
+
+
+def _check_count(value: Any, name: str, optional: bool) -> None:
+    if value is None and optional:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise RunFileError(f"{name} must be a whole number from 1 on, however: {name}={value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _as_list(value: Any, key: str, where: str) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
+        raise RunFileError(f"{key} of {where} must be a list of names, however: {value!r}")
+    return list(value)
+
+
+def _as_table(value: Any, key: str, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RunFileError(f"[{key}] of {where} must be a table, however: {value!r}")
+    return value

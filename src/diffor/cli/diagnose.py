@@ -1,0 +1,121 @@
+"""``diffor diagnose``: measure what the paper proves on a fitted model, and say what it means."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffor.cli.model_folder import columns_by_kind, load_model, remembered_target
+from diffor.cli.options import add_command
+from diffor.cli.target_column import true_targets
+from diffor.cli.usage import UsageError, library_messages, require_columns, require_figures
+from diffor.files import tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from diffor.paper.theory.diagnosis import Diagnosis
+
+MAX_ROWS = 2000
+"""Rows that are measured: more take longer and hardly change a figure."""
+SEED = 0
+
+
+def add(commands: Any) -> None:
+    """Register the command and its arguments."""
+    command = add_command(
+        commands,
+        "diagnose",
+        run,
+        "measure what the paper proves on a fitted model, and say what it means for it",
+        "diffor diagnose model test.csv",
+        "diffor diagnose model test.csv --out theory.html",
+    )
+    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote, of the preset paper")
+    command.add_argument("data", metavar="DATA", help="rows with their targets that the model was not trained on")
+    command.add_argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
+    command.add_argument("--out", metavar="PAGE.html", help="page with figures to write")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.add_argument("--force", action="store_true", help="replace the page if it exists")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print each finding as a sentence, and write the page that was asked for."""
+    data, folder = Path(arguments.data), Path(arguments.model)
+    if arguments.out is not None:
+        tables.check_output(Path(arguments.out), arguments.force)
+        require_figures()
+    names = tables.column_names(data)
+    model: Any = load_model(folder)
+    from diffor.methods import METHODS
+
+    if not METHODS[model.settings_.method].has_chain:
+        raise UsageError(f"{folder} must be a model of the paper's chain, however: its method is "
+                         f"{model.settings_.method!r}, of which the paper proves nothing; fit one with "
+                         "--preset paper")  # fmt: skip
+    target = arguments.target or remembered_target(folder)
+    require_columns([target], names, data)
+    truth = true_targets(model, target, data)
+    chosen = choose_rows(len(truth))
+    rows = _read_rows(data, columns_by_kind(model, names, data), chosen)
+    from diffor.estimators.chain import first_own_member
+    from diffor.paper.theory.model_diagnosis import diagnose_model
+
+    with library_messages():
+        diagnosis = diagnose_model(model, rows, truth[chosen])
+    about = _describe(folder, first_own_member(model)[0], len(model.model_.models), len(chosen), len(truth), target)
+    if arguments.out is not None:
+        _write(arguments.out, about, diagnosis, model)
+    if arguments.json:
+        facts = {"model": type(model).__name__, "target": target, "rows_in_file": len(truth)}
+        print(json.dumps({**facts, **diagnosis.to_json()}, allow_nan=False))
+    else:
+        print(_as_text(about, diagnosis))
+
+
+def choose_rows(count: int, limit: int = MAX_ROWS) -> NDArray[Any]:
+    """Rows to measure: all, or a random part that is always the same, in their order. **Shape:** -> ``(n,)``.
+
+    >>> choose_rows(3).tolist(), len(choose_rows(5000))
+    ([0, 1, 2], 2000)
+    """
+    import numpy as np
+
+    return np.sort(np.random.default_rng(SEED).permutation(count)[:limit])
+
+
+def _read_rows(data: Path, columns: tuple[list[str], list[str]], chosen: NDArray[Any]) -> pd.DataFrame:
+    """The chosen rows of a file, which is read in pieces."""
+    import pandas as pd
+
+    parts = []
+    for chunk in tables.read_chunks(data, *columns):
+        inside = chosen[(chosen >= chunk.first) & (chosen < chunk.first + len(chunk))]
+        parts.append(chunk.table.iloc[inside - chunk.first])
+    table: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return table
+
+
+def _describe(folder: Path, place: int, n_members: int, n_rows: int, n_in_file: int, target: str) -> str:
+    rows = f"all {n_rows} rows" if n_rows == n_in_file else f"{n_rows} random rows of {n_in_file} (seed {SEED})"
+    member = "" if n_members == 1 else f" Member {place + 1} of {n_members} was measured, alone and uncalibrated."
+    return f"The paper's theory, measured on {folder} with {rows}, target {target}.{member}"
+
+
+def _as_text(about: str, diagnosis: Diagnosis) -> str:
+    from textwrap import fill
+
+    parts = [f"{found.title}\n{fill(found.sentence, 100)}" for found in diagnosis.findings]
+    return "\n\n".join([fill(about, 100), *parts])
+
+
+def _write(out: str, about: str, diagnosis: Diagnosis, model: Any) -> None:
+    from diffor.paper.theory.model_diagnosis import diagnosis_sections
+    from diffor.reports.html import html_page, write_page
+
+    write_page(out, html_page("DiffoR: the theory, measured", diagnosis_sections(diagnosis, about, model.history_)))
+    print(f"the page is {out}", file=sys.stderr)

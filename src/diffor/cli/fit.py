@@ -1,0 +1,356 @@
+"""``diffor fit``: train a model on a table and save it in a folder."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffor.cli.method_choice import DIFFOR, add_method_arguments, check_method_choice, method_settings
+from diffor.cli.model_folder import check_model_output, save_model, side_values
+from diffor.cli.options import add_command, as_count, as_names, as_seconds, as_seed
+from diffor.cli.stream import (
+    add_stream_arguments,
+    check_streamed,
+    is_streamed,
+    stream_of,
+    stream_summary,
+    streamed_grades,
+)
+from diffor.cli.target_column import find_grades, target_values
+from diffor.cli.usage import UsageError, library_messages, require_columns
+from diffor.files import tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+
+def add(commands: Any) -> None:
+    """Register the command and its arguments."""
+    command = add_command(
+        commands,
+        "fit",
+        run,
+        "train a model on a table and save it in a folder",
+        "diffor fit train.csv --target price --out model",
+        "diffor fit train.csv --target delay --bounds 0 240 --transform log --out model",
+        "diffor fit train.parquet --target quality --grades low,mid,high --drop id name --out model",
+        "diffor fit train.csv --target price --calibration kept_out.csv --out model",
+        "diffor fit train.csv --target watched --method d2q --method-setting n_groups=50 --duration length --out model",
+        "diffor fit 'data/*.parquet' --target watched --ids user_id video_id --epochs 2 --out model",
+        "torchrun --nproc-per-node 4 -m diffor fit 'data/*.parquet' --target watched --checkpoint run --out model",
+    )
+    add_task_arguments(command)
+    command.add_argument("--valid", metavar="FILE", help="rows for early stopping (default: a tenth of DATA)")
+    command.add_argument(
+        "--calibration", metavar="FILE", help="rows of their own, from which predict --coverage gets its guarantee"
+    )
+    command.add_argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
+    add_stream_arguments(command)
+    command.add_argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
+    command.add_argument(
+        "--diagnose", action="store_true", help="note how gradients of different times agree, for diffor diagnose --out"
+    )
+    command.add_argument(
+        "--log-to",
+        metavar="PLACE",
+        help="watch training: tensorboard:FOLDER, or mlflow:ADDRESS as in mlflow:sqlite:///a.db",
+    )
+
+
+def add_task_arguments(command: argparse.ArgumentParser) -> None:
+    """Add what says which model is to be made of which columns."""
+    command.add_argument(
+        "data",
+        metavar="DATA",
+        help="training rows: CSV (also .csv.gz) or Parquet; left out are columns without a name, and the paths beside "
+        "the features that embed wrote",
+    )
+    command.add_argument("--target", required=True, metavar="COL", help="column to predict")
+    command.add_argument("--out", required=True, metavar="MODEL", help="folder to save the model in")
+    command.add_argument(
+        "--preset", default="balanced", help="fast, balanced, accurate or paper (default: %(default)s)"
+    )
+    add_method_arguments(command)
+    kind = command.add_mutually_exclusive_group()
+    kind.add_argument("--grades", type=as_names, metavar="A,B,...", help="the target is one of these, lowest first")
+    kind.add_argument("--classify", action="store_true", help="the target's numbers are grades, not amounts")
+    command.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="legal range of the target")
+    command.add_argument(
+        "--transform",
+        choices=("uniform", "quantile", "log"),
+        help="how the range is spread, for other methods than diffor (default: uniform)",
+    )
+    command.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
+    command.add_argument("--weight", metavar="COL", help="column that says how much each row counts")
+    command.add_argument("--no-prior", action="store_true", help="networks alone, not advised by trees and processes")
+    command.add_argument("--batch-size", type=as_count, metavar="N", help="rows of a step (default: the preset's)")
+    command.add_argument("--max-steps", type=as_count, metavar="N", help="training steps at most")
+    command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
+    command.add_argument("--force", action="store_true", help="replace MODEL if it exists")
+    command.add_argument("--quiet", action="store_true", help="print neither progress nor summary")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Which columns of a table are what, and the grades if the target is one of them."""
+
+    features: list[str]
+    target: str
+    weight: str | None
+    sides: dict[str, str]
+    """Columns that the method needs beside the features, by what it calls them; they may be features, too."""
+    grades: list[Any] | None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The parts of a table. **Shape:** features ``(n, p)``, targets, each side column and weights ``(n,)``."""
+
+    features: pd.DataFrame
+    targets: NDArray[Any]
+    side: dict[str, NDArray[Any]]
+    weights: NDArray[Any] | None = None
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Train a model and save it."""
+    out = Path(arguments.out)
+    check_model_output(out, arguments.force, arguments.checkpoint)
+    _check_calibration_file(arguments)
+    check_log_target(arguments.log_to)
+    check_method_choice(arguments)
+    if arguments.diagnose and (arguments.method, arguments.preset) != (DIFFOR, "paper"):
+        raise UsageError("--diagnose is for the paper's chain, whose theory is measured, however: --method is "
+                         f"{arguments.method} and --preset {arguments.preset}; leave it out")  # fmt: skip
+    if arguments.method == DIFFOR and arguments.transform is not None:
+        raise UsageError("--transform is for other methods, however: --method is diffor, whose borders follow the "
+                         "data; leave it out")  # fmt: skip
+    if arguments.no_prior and (arguments.method != DIFFOR or arguments.preset == "paper"):
+        raise UsageError("--no-prior is for diffor's own presets, however: --method is "
+                         f"{arguments.method} and --preset {arguments.preset}; leave it out")  # fmt: skip
+    if is_streamed(arguments):
+        _run_streamed(arguments, out)
+        return
+    table, task, rows = read_training_rows(arguments)
+    validation = {}
+    if arguments.valid is not None:
+        others = _further_rows(table, task, Path(arguments.valid))
+        validation = {"X_val": others.features, "y_val": others.targets}
+        validation |= {f"{side}_val": values for side, values in others.side.items()}
+    calibration = None if arguments.calibration is None else _calibration_rows(table, task, arguments)
+    with library_messages():
+        model = make_estimator(arguments, task.grades)
+        model.fit(rows.features, rows.targets, rows.weights, **validation, **rows.side)
+        if calibration is not None:
+            model.conformalize(calibration.features, calibration.targets, **calibration.side)
+    save_model(model, out, notes_of(arguments, task.sides), arguments.force)
+    if not arguments.quiet:
+        print(_summary(model, [f"rows             {len(table)}"], out))
+
+
+def check_log_target(place: str | None) -> None:
+    """Refuse, before any row is read, a place that figures cannot be written to."""
+    from diffor.training.tracking import make_tracker
+
+    try:
+        with library_messages():
+            make_tracker(place)
+    except ImportError as error:
+        raise UsageError(str(error)) from error
+
+
+def _run_streamed(arguments: argparse.Namespace, out: Path) -> None:
+    """Train a model on files that are streamed, in one process or many, of which the first saves it."""
+    from diffor.estimators.streamed_fit import fit_stream
+    from diffor.training.distributed import World
+
+    check_streamed(arguments)
+    stream = stream_of(arguments)
+    with library_messages():
+        world = World.from_environment()
+        grades = streamed_grades(arguments)
+        _refuse_ranges(arguments, grades)
+        model = fit_stream(make_estimator(arguments, grades), stream, world)
+    if world.is_first:
+        save_model(model, out, notes_of(arguments, dict(stream.sides)), arguments.force)
+        if not arguments.quiet:
+            print(_summary(model, stream_summary(model, world.size), out))
+    world.close()
+
+
+def notes_of(arguments: argparse.Namespace, sides: dict[str, str]) -> dict[str, Any]:
+    """What the model folder is to remember of the columns."""
+    notes = {"target": arguments.target, "weight": arguments.weight, "dropped": arguments.drop}
+    return notes | {"side": sides} if sides else notes
+
+
+def read_training_rows(arguments: argparse.Namespace) -> tuple[pd.DataFrame, Task, Rows]:
+    """The table of training rows, which of its columns are what, and its parts."""
+    data = Path(arguments.data)
+    table = tables.read_table(data)
+    _leave_out_paths(table, arguments)
+    task = _find_task(table, arguments, data)
+    weights = None if task.weight is None else _weight_values(table[task.weight], data)
+    return table, task, replace(_parts(table, task, data), weights=weights)
+
+
+def _leave_out_paths(table: pd.DataFrame, arguments: argparse.Namespace) -> None:
+    """Drop the paths that stand beside the features of images: they would be learned by heart."""
+    from diffor.encoders.images.embedding import is_embedding
+    from diffor.encoders.images.inputs import PATH_COLUMN
+
+    used = (arguments.target, arguments.weight, arguments.duration, *arguments.drop)
+    if is_embedding([str(name) for name in table.columns]) and PATH_COLUMN not in used:
+        arguments.drop = [*arguments.drop, PATH_COLUMN]
+
+
+def _check_calibration_file(arguments: argparse.Namespace) -> None:
+    """Refuse rows that training sees as calibration rows: they would promise too much."""
+    if arguments.calibration is None:
+        return
+    path = Path(arguments.calibration)
+    for option, given in (("DATA", arguments.data), ("--valid", arguments.valid)):
+        if given is not None and Path(given).resolve() == path.resolve():
+            raise UsageError(
+                f"--calibration must be rows that training does not see, however: {path} is {option} too; "
+                "keep some rows out for it"
+            )
+
+
+def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -> Task:
+    names = [str(name) for name in table.columns]
+    special = [arguments.target] if arguments.weight is None else [arguments.target, arguments.weight]
+    sides = {} if arguments.duration is None else {"duration": arguments.duration}
+    require_columns([*special, *sides.values(), *arguments.drop], names, data)
+    if len({*special, *arguments.drop}) < len(special) + len(set(arguments.drop)):
+        raise UsageError("--target, --weight and --drop must name different columns, however: one is named twice")
+    if arguments.duration in special:
+        raise UsageError(f"--duration must be another column than --target and --weight, however: "
+                         f"{arguments.duration!r} is named twice")  # fmt: skip
+    features = [name for name in names if name not in (*special, *arguments.drop)]
+    if not features:
+        raise UsageError(f"{data} must have columns to predict from, however: --target, --weight and --drop took all")
+    grades = find_grades(table[arguments.target], arguments.grades, arguments.classify)
+    _refuse_ranges(arguments, grades)
+    return Task(features, arguments.target, arguments.weight, sides, grades)
+
+
+def _refuse_ranges(arguments: argparse.Namespace, grades: list[Any] | None) -> None:
+    """Refuse options of amounts where the target is a grade."""
+    for option in ("bounds", "transform"):
+        if grades is not None and getattr(arguments, option) is not None:
+            raise UsageError(f"--{option} is for amounts, however: the target is a grade; leave it out")
+
+
+def _parts(table: pd.DataFrame, task: Task, data: Path) -> Rows:
+    side = {name: side_values(table[column], name, data) for name, column in task.sides.items()}
+    return Rows(table[task.features], target_values(table[task.target], task.grades, data), side)
+
+
+def _weight_values(column: pd.Series[Any], data: Path) -> NDArray[Any]:
+    import numpy as np
+
+    tables.check_numbers(column, data)
+    values = column.to_numpy(dtype="float64", na_value=np.nan)
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(wrong):
+        raise UsageError(
+            f"weight {column.name!r} must be a number from 0 on in every row of {data}, however: {len(wrong)} rows "
+            f"break that, the first is row {wrong[0] + 1} with {values[wrong[0]]}; correct or remove them"
+        )
+    if not values.any():
+        raise UsageError(f"weight {column.name!r} must be positive in some row of {data}, however: it is 0 in all")
+    return values
+
+
+def _further_rows(table: pd.DataFrame, task: Task, path: Path) -> Rows:
+    """The parts of another file than DATA, read with the kinds that the training columns have."""
+    import pandas as pd
+
+    wanted = list(dict.fromkeys([*task.features, task.target, *task.sides.values()]))
+    text = [name for name in wanted if not pd.api.types.is_numeric_dtype(table[name].dtype)]
+    require_columns(wanted, tables.column_names(path), path)
+    rows = tables.read_table(path, text=text)
+    return _parts(rows, task, path)
+
+
+def _calibration_rows(table: pd.DataFrame, task: Task, arguments: argparse.Namespace) -> Rows:
+    """The parts of the calibration file; what is wrong with them is said before training, not after it."""
+    import numpy as np
+
+    from diffor.core.grades import grade_codes
+    from diffor.core.target import check_inside
+    from diffor.encoders import TabularInputs
+
+    path = Path(arguments.calibration)
+    rows = _further_rows(table, task, path)
+    with library_messages():
+        inputs = TabularInputs().fit(table[task.features])
+    with library_messages(f"{path}: "):
+        inputs.transform(rows.features)
+        if task.grades is None:
+            low, high = arguments.bounds or (-np.inf, np.inf)
+            check_inside(rows.targets, (low, high), "y_cal")
+        else:
+            grade_codes(rows.targets, np.asarray(task.grades), "y_cal")
+    return rows
+
+
+def make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> Any:
+    """The estimator that the options describe, not fitted yet."""
+    from diffor.estimators.api import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
+
+    shared = {
+        "preset": arguments.preset,
+        "batch_size": arguments.batch_size,
+        "max_steps": arguments.max_steps,
+        "time_limit": arguments.time_limit,
+        "checkpoint_dir": arguments.checkpoint,
+        "log_to": arguments.log_to,
+        "random_state": arguments.seed,
+        "verbose": 0 if arguments.quiet else 1,
+    }
+    bounds = None if arguments.bounds is None else tuple(arguments.bounds)
+    if arguments.method == DIFFOR:
+        shared |= {"diagnose": arguments.diagnose or None, "prior": None if arguments.no_prior else "auto"}
+        if grades is not None:
+            return DiffoRClassifier(grades=grades or None, **shared)
+        return DiffoRRegressor(bounds=bounds, **shared)
+    shared["method_settings"] = method_settings(arguments)
+    if grades is not None:
+        return OrdinalClassifier(arguments.method, grades=grades or None, **shared)
+    return OrdinalRegressor(arguments.method, bounds=bounds, transform=arguments.transform or "uniform", **shared)
+
+
+def _summary(model: Any, rows: list[str], out: Path) -> str:
+    words = {"number": "numeric", "category": "categorical"}
+    kinds = {kind: [str(column.name) for column in model.inputs_.columns if column.kind == kind]
+             for kind in words}  # fmt: skip
+    listed = [f"{len(names)} {words[kind]} ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
+              for kind, names in kinds.items() if names]  # fmt: skip
+    history = model.history_
+    scored = "validation CRPS  none, there were no validation rows"
+    if history.best_score is not None:
+        scored = f"validation CRPS  {history.best_score:.4g} at step {history.best_step}"
+    if model.held_out_scores_ is not None:
+        found = model.held_out_scores_
+        scored = (
+            f"held-out rows    CRPS {found['crps']:.4g}, MAE {found['mae']:.4g}, "
+            f"90 % intervals hold {100 * found['coverage_90']:.0f} %"
+        )
+    calibrated = []
+    if model.conformal_ is not None:
+        calibrated = [f"coverage         calibrated on {model.conformal_.n_rows} rows"]
+    method = "" if model.settings_.method == DIFFOR else f", method {model.settings_.method}"
+    return "\n".join([
+        f"model            {type(model).__name__}{method}, preset {model.preset}",
+        *rows,
+        f"columns          {', '.join(listed)}",
+        f"steps            {history.steps} ({history.stopped}) in {history.seconds:.1f} s",
+        scored,
+        *calibrated,
+        f"saved in         {out}",
+    ])  # fmt: skip

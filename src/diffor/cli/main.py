@@ -1,0 +1,143 @@
+"""The command line: fit, predict and evaluate on CSV and Parquet files; compare methods on data sets.
+
+Wrong use ends with code 2 and one line that says the rule, the value and the cure; files are left as they were. A
+check of data that finds something wrong ends with code 1.
+Only the commands themselves import the heavy packages, so that ``diffor --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn, TextIO
+
+import diffor
+from diffor.cli import (
+    bench,
+    datasets,
+    demo,
+    diagnose,
+    distill,
+    embed,
+    evaluate,
+    export,
+    fit,
+    methods,
+    predict,
+    report,
+    reproduce,
+    score,
+    serve,
+    tune,
+)
+from diffor.cli.options import list_examples
+from diffor.cli.usage import UsageError
+from diffor.errors import did_you_mean
+from diffor.files.tables import DataError
+
+COMMANDS = (
+    fit,
+    tune,
+    predict,
+    score,
+    serve,
+    evaluate,
+    distill,
+    export,
+    diagnose,
+    methods,
+    datasets,
+    demo,
+    bench,
+    report,
+    reproduce,
+    embed,
+)
+"""In the order in which the help names them."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command and return the process's exit code."""
+    try:
+        arguments = _parse(sys.argv[1:] if argv is None else argv)
+        with _short_warnings():
+            arguments.run(arguments)
+        sys.stdout.flush()
+    except SystemExit as stop:  # --help, --version, and checks that failed
+        return int(stop.code or 0)
+    except (UsageError, DataError) as error:
+        print(f"diffor: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("diffor: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises UsageError where argparse would print the usage and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser, commands = _make_parser()
+    if argv and argv[0] in commands:
+        # Before argparse, which would name the options that a misspelled one leaves missing.
+        known = commands[argv[0]]._option_string_actions
+        for word in argv[1 : argv.index("--") if "--" in argv else None]:
+            option = word.split("=")[0]
+            if option.startswith("--") and option not in known:
+                raise UsageError(f"{argv[0]} has no option {option}{did_you_mean(option, known)}; "
+                                 f"see diffor {argv[0]} --help")  # fmt: skip
+    return parser.parse_args(argv)
+
+
+def _make_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
+    parser = _Parser(
+        prog="diffor",
+        description="Ordinal regression as continuous generation: bounded predictions with their whole distribution.",
+        epilog=list_examples(
+            "diffor fit train.csv --target price --out model",
+            "diffor predict model new.csv --out prices.csv --coverage 0.9",
+            "diffor evaluate model test.csv",
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"diffor {diffor.__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
+    for command in COMMANDS:
+        command.add(commands)
+    return parser, dict(commands.choices)
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Show warnings as one line each, without the place in the code."""
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        print(f"diffor: warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""Model folders: saved and loaded with what the command line remembers, and asked about the rows of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffor.cli.usage import UsageError, library_messages, require_columns
+from diffor.errors import did_you_mean
+from diffor.files import tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from diffor.estimators.api import Estimator
+
+NOTES = "cli.json"
+"""File in a model folder that remembers which columns were target, weight and beside the features, or left out."""
+
+
+def check_model_output(out: Path, force: bool, checkpoint: str | None) -> None:
+    """Refuse, before any training, a folder that could not be written after it."""
+    if out.exists() and not (force and (out / "config.json").is_file()):
+        cure = "it is no model, so choose another" if force else "choose another or pass --force to replace it"
+        raise UsageError(f"{out} must not exist yet, however: it does; {cure}")
+    tables.check_parent(out)
+    if checkpoint is None:
+        return
+    place = Path(checkpoint)
+    if place.exists() and not place.is_dir():
+        raise UsageError(f"--checkpoint must be a folder, however: {place} is a file; choose another")
+    if out.resolve() in (place.resolve(), *place.resolve().parents):
+        raise UsageError(f"--checkpoint must lie outside the model folder {out}, however: {place}; choose another")
+
+
+def save_model(model: Any, out: Path, notes: dict[str, Any] | None, force: bool) -> None:
+    """Write a fitted model and, beside it, what is to be remembered of its columns, if anything is."""
+    from diffor.training.checkpoint import write_atomically
+
+    try:
+        model.save(out, overwrite=force)
+        if notes is not None:
+            write_atomically(out / NOTES, json.dumps(notes, indent=1).encode())
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written, however: {error.strerror or error}; choose another") from error
+
+
+def load_model(folder: Path, may_read_images: bool = False) -> Estimator:
+    """Read a model that knows its columns by name."""
+    from diffor.estimators.api import load
+
+    with library_messages():
+        model = load(folder)
+    if model.images_ is not None and not may_read_images:
+        raise UsageError(f"{folder} must read tables, however: it reads images; ask it in Python, or fit a model on "
+                         "what diffor embed writes")  # fmt: skip
+    if not all(isinstance(column.name, str) for column in model.inputs_.columns):
+        raise UsageError(f"{folder} must know its columns by name, however: it was fitted on rows without names; "
+                         "fit it on a table with a header")  # fmt: skip
+    model.verbose = 0  # the command shows the progress over the whole file
+    return model
+
+
+def remembered_target(folder: Path) -> str:
+    """The column that a model was fitted to predict."""
+    try:
+        target = json.loads((folder / NOTES).read_text())["target"]
+    except FileNotFoundError:
+        raise UsageError(f"--target must be given, however: {folder} does not remember one; add --target COL") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{folder / NOTES} must name the target, however: it is damaged; pass --target COL") from error
+    return str(target)
+
+
+def side_columns(model: Any, folder: Path, duration: str | None, names: Sequence[str], data: Path) -> dict[str, str]:
+    """Columns of a file that the model's method needs beside the features, by what it calls them.
+
+    They are those that were named in fit, unless ``duration`` names another; all must be in the file.
+    """
+    from diffor.methods import METHODS
+
+    name = model.settings_.method
+    method = METHODS[name]
+    if "duration" not in (*method.requires, *method.accepts):
+        if duration is not None:
+            raise UsageError(f"--duration is for methods that use it, however: {folder} was fitted with {name!r}, "
+                             "which does not; leave it out")  # fmt: skip
+        return {}
+    columns = remembered_sides(folder) if duration is None else {"duration": duration}
+    if columns is None:  # fitted in Python, where the column has the method's name for it
+        columns = {
+            side: side for side in (*method.requires, *method.accepts) if side in method.requires or side in names
+        }
+    for side, column in columns.items():
+        if column not in names:
+            has = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            raise UsageError(
+                f"{data} must have the column {column!r}{did_you_mean(column, names)}, the {side} that method {name!r} "
+                f"needs, however: its columns are {has}; add it, or name another with --{side} COL"
+            )
+    return columns
+
+
+def remembered_sides(folder: Path) -> dict[str, str] | None:
+    """The column of each side that a model was fitted with; None where its folder remembers nothing."""
+    try:
+        sides = json.loads((folder / NOTES).read_text()).get("side", {})
+        return {str(side): str(column) for side, column in sides.items()}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError(f"{folder / NOTES} must name the side columns, however: it is damaged; "
+                         "pass --duration COL") from error  # fmt: skip
+
+
+def side_values(column: pd.Series[Any], side: str, data: Path, first: int = 0) -> NDArray[Any]:
+    """A side column as numbers, known in every row; ``first`` is the place of its first row. **Shape:** ``(n,)``."""
+    import numpy as np
+    import pandas as pd
+
+    tables.check_numbers(column, data, first)
+    values = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
+    wrong = np.flatnonzero(~np.isfinite(values) | (values < 0))
+    if len(wrong):
+        raise UsageError(
+            f"{side} {column.name!r} must be a finite number from 0 on in every row of {data}, however: row "
+            f"{first + int(wrong[0]) + 1} has {values[wrong[0]]}; correct or remove such rows"
+        )
+    return np.asarray(values)
+
+
+def is_classifier(model: Any) -> bool:
+    """Whether a fitted model predicts grades, not amounts."""
+    return hasattr(model, "classes_")
+
+
+def columns_by_kind(model: Any, names: Sequence[str], data: Path) -> tuple[list[str], list[str]]:
+    """The model's number and category columns, all of which the file must have."""
+    columns = model.inputs_.columns
+    require_columns([str(column.name) for column in columns], names, data)
+    kinds: tuple[list[str], list[str]] = [], []
+    for column in columns:
+        kinds[column.kind == "category"].append(str(column.name))
+    return kinds
+
+
+def answer_chunks(
+    data: Path,
+    columns: tuple[list[str], list[str]],
+    answer: Callable[..., Any],
+    keep: Sequence[str] = (),
+    sides: Mapping[str, str] | None = None,
+    groups: Sequence[int] | None = None,
+) -> Iterator[tuple[tables.Chunk, Any]]:
+    """The chunks of a file, or of some of its row ``groups``, each with the answer for it.
+
+    ``columns`` are those of :func:`columns_by_kind`; ``keep`` names the columns to hand on; ``sides`` are those of
+    :func:`side_columns`, which the function ``answer(table, **side)`` gets as numbers.
+    """
+    sides = sides or {}
+    numbers, text = columns
+    extra = [column for column in sides.values() if column not in (*numbers, *text)]
+    for chunk in tables.read_chunks(data, [*numbers, *extra], text, keep, tables.CHUNK_ROWS, groups):
+        side = {name: side_values(chunk.table[column], name, data, chunk.first) for name, column in sides.items()}
+        with library_messages(chunk.describe(data)):
+            answers = answer(chunk.table.drop(columns=extra), **side)
+        yield chunk, answers
+
+
+@contextmanager
+def answered_chunks(
+    data: Path,
+    columns: tuple[list[str], list[str]],
+    answer: Callable[..., Any],
+    keep: Sequence[str] = (),
+    sides: Mapping[str, str] | None = None,
+) -> Iterator[Iterator[tuple[tables.Chunk, Any]]]:
+    """What :func:`answer_chunks` gives for a whole file; the progress is silent unless on a terminal."""
+    from tqdm import tqdm
+
+    def each(advance: Callable[[int], object]) -> Iterator[tuple[tables.Chunk, Any]]:
+        for chunk, answers in answer_chunks(data, columns, answer, keep, sides):
+            yield chunk, answers
+            advance(len(chunk))
+
+    with tqdm(total=tables.count_rows(data), unit="row", desc="predict", disable=None) as bar:
+        yield each(bar.update)

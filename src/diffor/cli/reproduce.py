@@ -1,0 +1,148 @@
+"""``diffor reproduce``: the paper's experiments, each with its lines, its numbers and its page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffor.cli.bench import compute_features, run_cells
+from diffor.cli.options import add_command, as_count, as_seed
+from diffor.cli.usage import UsageError, library_messages, require_figures
+from diffor.datasets.state import NOT_FOUND, find_state
+from diffor.files import tables
+
+if TYPE_CHECKING:
+    from diffor.bench.leaderboard import Cells
+    from diffor.bench.plan import Plan
+    from diffor.paper.experiments.findings import Findings
+    from diffor.paper.experiments.grids import Grid
+
+NAMES = ("tables", "ablation", "heads", "latent", "times", "paradigms")
+SIZES = ("paper", "small", "quick")
+
+
+def add(commands: Any) -> None:
+    """Register the command and its arguments."""
+    command = add_command(
+        commands,
+        "reproduce",
+        run,
+        "run an experiment of the paper and write what it finds: lines, numbers and a page",
+        "diffor reproduce ablation --quick",
+        "diffor reproduce tables --root DATA --out results --jobs 2",
+        "diffor reproduce times --size small --root DATA",
+    )
+    command.add_argument("name", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}")
+    command.add_argument("--root", metavar="DIR", help="folder of the data sets that are read from files")
+    command.add_argument("--out", default="reproduction", metavar="DIR", help="folder to write (default: %(default)s)")
+    size = command.add_mutually_exclusive_group()
+    sizes = "paper: its settings; small: hours on two cores; quick: minutes (default: %(default)s)"
+    size.add_argument("--size", choices=SIZES, default="paper", help=sizes)
+    size.add_argument("--quick", dest="size", action="store_const", const="quick", help="the same as --size quick")
+    command.add_argument("--jobs", type=as_count, default=1, metavar="N", help="cells at a time (default: %(default)s)")
+    seed = "random seed of latent and paradigms; run files have their own (default: %(default)s)"
+    command.add_argument("--seed", type=as_seed, default=0, metavar="N", help=seed)
+    command.add_argument("--force", action="store_true", help="replace page and numbers if they exist")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run what is left of the experiment, print its findings and write them."""
+    folder, size = Path(arguments.out), None if arguments.size == "paper" else arguments.size
+    stem = arguments.name if size is None else f"{arguments.name}-{size}"
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--out must be a folder, however: {folder} is a file; name another")
+    if folder.is_dir():
+        for ending in (".html", ".json"):
+            tables.check_output(folder / f"{stem}{ending}", arguments.force)
+    require_figures()
+    findings = _findings(arguments, size, folder / f"{stem}.jsonl")
+    _write(findings, folder, stem, arguments.name)
+    print("\n".join(findings.sentences))
+    print(f"page and numbers are {folder / stem}.html and .json", file=sys.stderr)
+
+
+def _findings(arguments: argparse.Namespace, size: str | None, lines: Path) -> Findings:
+    from diffor.paper.experiments.grids import GRIDS
+
+    if arguments.name in GRIDS:
+        return _run_grid(GRIDS[arguments.name], arguments, size, lines)
+    if arguments.name == "paradigms":
+        from diffor.paper.experiments.arguments import run_paradigms
+
+        log = partial(print, file=sys.stderr, flush=True)
+        return run_paradigms(size, arguments.seed, log, lines=lines)
+    from diffor.paper.experiments.latent import DATASETS_TRIED, run_latent
+
+    root = None if arguments.root is None else Path(arguments.root)
+    tried = DATASETS_TRIED[-1:] if size == "quick" else DATASETS_TRIED
+    dataset = next(name for name in tried if find_state(name, root) != NOT_FOUND)
+    print(f"training on {dataset}, and once more without training", file=sys.stderr, flush=True)
+    with library_messages():
+        return run_latent(dataset, arguments.root, size, arguments.seed)
+
+
+def _run_grid(grid: Grid, arguments: argparse.Namespace, size: str | None, out: Path) -> Findings:
+    """Run the cells that are not among the lines yet, and read them all."""
+    from diffor.bench.leaderboard import latest_cells
+    from diffor.bench.run import cells_to_do, read_lines
+
+    plans = [found for plan in grid.plans(size) if (found := _with_found(plan, arguments.root)) is not None]
+    if not plans:
+        below = f" below {arguments.root}" if arguments.root else ", and --root is not given"
+        raise UsageError(f"{grid.name} needs at least one of its data sets, however: none is found{below}; "
+                         "see diffor datasets")  # fmt: skip
+    out.parent.mkdir(parents=True, exist_ok=True)
+    wanted = set()
+    for plan in plans:
+        cells = plan.cells()
+        wanted |= {(cell.dataset, cell.method, cell.seed) for cell in cells}
+        known, _ = read_lines(out) if out.exists() else ([], 0)
+        left = cells_to_do(cells, known, retry_failed=False)
+        done = f"{len(cells)} cells: {len(cells) - len(left)} are in {out} already, {len(left)} to do"
+        print(done, file=sys.stderr, flush=True)
+        compute_features(left, plan.root)
+        run_cells(plan, left, arguments.jobs, out)
+    lines, _ = read_lines(out)
+    return _read(grid, {place: line for place, line in latest_cells(lines).items() if place in wanted})
+
+
+def _read(grid: Grid, cells: Cells) -> Findings:
+    failed = [line for line in cells.values() if line["status"] != "ok"]
+    if failed:
+        print(f"{len(failed)} of {len(cells)} cells failed, the first with: {failed[0]['error']}", file=sys.stderr)
+    if len(failed) == len(cells):
+        raise UsageError(f"{grid.name} needs at least one cell that ends well, however: all {len(cells)} failed; "
+                         "the lines say why")  # fmt: skip
+    with library_messages():
+        return grid.read({place: line for place, line in cells.items() if line["status"] == "ok"})
+
+
+def _with_found(plan: Plan, root: str | None) -> Plan | None:
+    """The plan with those of its data sets that are there; None where none is."""
+    folder = None if root is None else Path(root)
+    found = [name for name in plan.dataset_names() if find_state(name, folder) != NOT_FOUND]
+    absent = [name for name in plan.dataset_names() if name not in found]
+    if absent:
+        print(f"not found, and left out: {', '.join(absent)}", file=sys.stderr, flush=True)
+    return replace(plan, suites=(), datasets=tuple(found), root=root) if found else None
+
+
+def _write(findings: Findings, folder: Path, stem: str, name: str) -> None:
+    from diffor.files.provenance import origin
+    from diffor.reports.html import html_page, write_page
+    from diffor.training.checkpoint import write_atomically
+
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {
+        "experiment": name,
+        **origin("diffor", sys.argv[1:]),
+        "sentences": list(findings.sentences),
+        **findings.numbers,
+    }
+    write_atomically(folder / f"{stem}.json", json.dumps(content, indent=1, allow_nan=False).encode())
+    write_page(folder / f"{stem}.html", html_page(f"DiffoR: {stem}", findings.sections))

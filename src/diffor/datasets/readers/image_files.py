@@ -1,0 +1,264 @@
+"""Image files on disk: found, matched with the rows of label files, and decoded where they are checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from diffor.datasets.readers.reading import CheckReport, ReadReport, Survey, data_root, find_below, folders_below
+from diffor.datasets.samples import Samples
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
+MISSING, EMPTY = "image missing", "image file is empty"
+N_PROBED = 100
+"""How many of the listed images are looked for where the folder of the images is searched."""
+N_DECODED = 500
+"""How many images a check decodes, spread evenly over the rows; None decodes all."""
+SMALLEST_SIDE = 11
+"""Pixels: some photos of the distributions are mere dots, which the field leaves out."""
+
+
+def is_image(name: str) -> bool:
+    """Whether a file's name ends as those of images do.
+
+    >>> is_image("001A02.JPG"), is_image("Thumbs.db")
+    (True, False)
+    """
+    return name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith(".")
+
+
+def image_names(folder: Path) -> list[str]:
+    """The images right inside a folder, in the order of their names."""
+    return sorted(entry.name for entry in os.scandir(folder) if is_image(entry.name) and entry.is_file())
+
+
+def image_folder(
+    name: str, images: str | Path | None, labels: Path, root: Path, listed: Sequence[str], obtain: str
+) -> Path:
+    """The folder of the listed images: the one that is passed, else the nearest to the label file, up to the root."""
+    if images is not None:
+        if not Path(images).is_dir():
+            raise FileNotFoundError(f"images must be the folder of {name}'s images, however: {images} is no folder")
+        return Path(images).absolute()
+    if not listed:
+        raise ValueError(f"{labels} must name images, however: it has no rows; fetch the file again")
+    places = np.linspace(0, len(listed) - 1, min(N_PROBED, len(listed))).astype(int)
+    probes = [spelling for place in places for spelling in _suffix_spellings(listed[place])]
+    for start in (folder for folder in labels.parents if folder == root or root in folder.parents):
+        for folder in folders_below(start):
+            if any((folder / probe).is_file() for probe in probes):
+                return folder
+    raise FileNotFoundError(
+        f"{name} needs its images, such as {listed[0]}, however: none of {len(places)} that were looked for is below "
+        f"{root}; pass images, the folder that holds them. {obtain}"
+    )
+
+
+def _suffix_spellings(name: str) -> set[str]:
+    stem, dot, suffix = name.rpartition(".")
+    return {name, f"{stem}{dot}{suffix.lower()}", f"{stem}{dot}{suffix.upper()}"}
+
+
+def locate_images(folder: Path, listed: Sequence[str]) -> pd.DataFrame:
+    """Paths of the listed images below a folder, and what is wrong with each: columns ``path`` and ``fault``.
+
+    Where no file has the very name, names are compared without regard to case and to the way accents are stored, as
+    copies differ in both.
+    """
+    wanted = [relative.rpartition("/")[::2] for relative in listed]
+    entries = [
+        (parent, entry)
+        for parent in sorted({parent for parent, _ in wanted})
+        if (folder / parent).is_dir()
+        for entry in os.scandir(folder / parent)
+    ]
+    exact = {(parent, entry.name): entry for parent, entry in entries}
+    similar = {(parent, _key(entry.name)): entry for parent, entry in entries}
+    paths, faults = [], []
+    for parent, name in wanted:
+        keys = () if (parent, name) in exact else _similar_keys(name)
+        alike = next((similar[parent, key] for key in keys if (parent, key) in similar), None)
+        entry = exact.get((parent, name), alike)
+        paths.append(os.path.join(folder, parent, name) if entry is None else entry.path)
+        faults.append(MISSING if entry is None else EMPTY if entry.stat().st_size == 0 else None)
+    located: pd.DataFrame = pd.DataFrame({"path": paths, "fault": pd.Series(faults, dtype=object)})
+    mark_fault(located, located["path"].duplicated(), "image listed twice")
+    return located
+
+
+def attach_images(rows: pd.DataFrame, folder: Path, listed: Sequence[str]) -> None:
+    """Give each row the path of its image, and its fault where it has none yet."""
+    located = locate_images(folder, listed)
+    rows["path"] = located["path"].to_numpy()
+    rows["fault"] = rows["fault"].where(rows["fault"].notna(), located["fault"].to_numpy())
+
+
+def _key(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _similar_keys(name: str) -> tuple[str, ...]:
+    """The name, and what it was before UTF-8 was read as Latin-1, or the other way round.
+
+    >>> _similar_keys("Ren\u00c3\u00a9e.JPG")[1]
+    'ren\u00e9e.jpg'
+    """
+    repaired = (_recoded(name, "latin-1", "utf-8"), _recoded(name, "utf-8", "latin-1"))
+    return tuple(dict.fromkeys(_key(spelling) for spelling in (name, *repaired)))
+
+
+def _recoded(name: str, encoding: str, decoding: str) -> str:
+    try:
+        return name.encode(encoding).decode(decoding)
+    except UnicodeError:
+        return name
+
+
+def choose_columns(wanted: Sequence[str], offered: Sequence[str], refused: str = "") -> list[str]:
+    """The side columns that are wanted, which must be among those on offer."""
+    unknown = [column for column in wanted if column not in offered]
+    if isinstance(wanted, str) or unknown:
+        raise ValueError(
+            f"columns must be some of {', '.join(offered) or 'none'}, however: columns={wanted!r}"
+            + (f"; {refused}" if refused else "")
+        )
+    return list(wanted)
+
+
+def keep_sound(rows: pd.DataFrame, files: Sequence[Path]) -> tuple[pd.DataFrame, ReadReport]:
+    """Rows whose column ``fault`` is empty, without it, and the report that counts the others by their fault."""
+    dropped = rows["fault"].value_counts().sort_index()
+    report = ReadReport(list(files), len(rows), {str(fault): int(count) for fault, count in dropped.items()})
+    kept = rows[rows["fault"].isna()].drop(columns="fault").reset_index(drop=True)
+    if not len(kept):
+        reasons = ", ".join(f"{fault} ({count})" for fault, count in report.dropped.items()) or "there are none"
+        raise ValueError(
+            f"{files[0]} must lead to usable images, however: none of its {len(rows)} rows is left: {reasons}; "
+            "complete the files"
+        )
+    return kept, report
+
+
+def without_fault(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with an empty column ``fault``."""
+    sound: pd.DataFrame = rows.assign(fault=pd.Series(None, index=rows.index, dtype=object))
+    return sound
+
+
+def mark_fault(rows: pd.DataFrame, where: Iterable[bool], fault: str) -> None:
+    """Write a fault beside the rows that have none yet; a row is dropped for the first fault that is found."""
+    rows.loc[np.asarray(where, dtype=bool) & rows["fault"].isna().to_numpy(), "fault"] = fault
+
+
+def mark_ages(rows: pd.DataFrame, ages: tuple[int, int] | None) -> None:
+    """Mark the rows whose target lies outside the ages that are asked for."""
+    if ages is None:
+        return
+    low, high = ages
+    if low > high:
+        raise ValueError(f"ages must be the youngest and the oldest to keep, however: ages={ages}")
+    mark_fault(rows, ~rows["y"].between(low, high), f"age outside {low} to {high}")
+
+
+# Checking.
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a whole distribution is known to hold, and by which sums its archive is known."""
+
+    n_rows: int
+    counts_vary: bool = False
+    """Copies of this distribution differ in their number of rows: another number is only worth a warning."""
+    n_missing: int = 0
+    """Rows without an image that are normal."""
+    n_groups: int | None = None
+    archive: str = ""
+    digest: tuple[str, str] = ("", "")
+    """Name and value of the archive's checksum."""
+    official_digest: bool = True
+
+
+def check_images(
+    root: str | Path | None, name: str, survey: Survey, expected: Expected, n_images: int | None = N_DECODED
+) -> CheckReport:
+    """Read a distribution, compare it with what is expected, and decode ``n_images`` of it, or all."""
+    checked = CheckReport()
+    try:
+        samples, report = survey(root)
+    except (ValueError, OSError) as error:
+        checked.errors.append(str(error))
+        return checked
+    _compare(checked, name, samples, report, expected)
+    archive = find_below(data_root(root, name), expected.archive) if expected.archive else None
+    if archive is not None:
+        _check_digest(checked, archive, expected)
+    checked.errors += broken_images(samples.x["path"].tolist(), n_images)
+    return checked
+
+
+def _compare(checked: CheckReport, name: str, samples: Samples, report: ReadReport, expected: Expected) -> None:
+    source = report.files[0]
+    if report.n_read != expected.n_rows:
+        message = (
+            f"{source} must lead to {expected.n_rows:,} rows of {name}, however: {report.n_read:,}; complete the files"
+        )
+        (checked.warnings if expected.counts_vary else checked.errors).append(message)
+    if expected.n_groups is not None and samples.groups is not None:
+        n_groups = len(np.unique(samples.groups))
+        if n_groups != expected.n_groups:
+            message = f"{source} must lead to {expected.n_groups:,} people, however: {n_groups:,}; complete the files"
+            (checked.warnings if expected.counts_vary else checked.errors).append(message)
+    for fault, count in report.dropped.items():
+        message = f"{source} loses {count:,} of {report.n_read:,} rows: {fault}"
+        too_many = fault in (MISSING, EMPTY) and count > expected.n_missing
+        (checked.errors if too_many else checked.warnings).append(message + "; complete the files" * too_many)
+
+
+def _check_digest(checked: CheckReport, archive: Path, expected: Expected) -> None:
+    kind, wanted = expected.digest
+    digest = hashlib.new(kind)
+    with archive.open("rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    if digest.hexdigest() == wanted:
+        return
+    message = f"{archive} must have the {kind} {wanted}, however: {digest.hexdigest()}; fetch the archive again"
+    if expected.official_digest:
+        checked.errors.append(message)
+    else:
+        checked.warnings.append(f"{message}, unless it comes from another host: the sum is that of one mirror's copy")
+
+
+def broken_images(paths: Sequence[str], n_images: int | None = N_DECODED) -> list[str]:
+    """Decode images, spread evenly over the paths, and name those that are broken or too small to show anything."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError('images are decoded by Pillow: pip install "diffor[images]"') from error
+    if n_images is not None and n_images < 0:
+        raise ValueError(f"n_images must be 0 or more, or None for all, however: n_images={n_images}")
+    n_chosen = len(paths) if n_images is None else min(n_images, len(paths))
+    messages = []
+    for place in np.linspace(0, len(paths) - 1, n_chosen).astype(int):
+        cause = ""
+        try:
+            with Image.open(paths[place]) as image:
+                image.load()
+                if min(image.size) < SMALLEST_SIDE:
+                    cause = f"it has {image.width} x {image.height} pixels"
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            cause = str(error)
+        if cause:
+            messages.append(
+                f"{paths[place]} must be a whole image, however: {cause}; fetch the file again, or delete it: "
+                "its row is then left out"
+            )
+    return messages

@@ -1,0 +1,195 @@
+"""Text tables, plain or gzipped, in blocks of whole lines, and the rows of a block as an Arrow table.
+
+Arrow parses a block as a whole or not at all. Where it does not, halving the block again and again finds the rows that
+it cannot read, so what is a bad row is what Arrow refuses, and nothing else.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from diffor.datasets.readers.data_files import CURE
+from diffor.files.tables import DataError
+
+BLOCK_BYTES = 64 * 2**20
+"""Text that is read at a time; parsing it and writing it takes several times as much memory."""
+_GZIP_START = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text table is written: one row per line, cells parted by a separator, no quotes."""
+
+    columns: Mapping[str, str | None]
+    """Arrow types by name, in the order of the file; columns with None are not kept."""
+    separator: str = ","
+    has_header: bool = True
+    may_be_empty: tuple[str, ...] = ()
+    """Columns of numbers and dates whose cells may be empty; text always may."""
+    cure: str = CURE
+    """What to do about a file in another format."""
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """Arrow types of the columns that are kept."""
+        return {name: kind for name, kind in self.columns.items() if kind is not None}
+
+    @property
+    def header(self) -> str:
+        """The line that names the columns."""
+        return self.separator.join(self.columns)
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be read: its place in the block, the reason in words, and the whole message."""
+
+    place: int
+    reason: str
+    message: str
+
+
+@contextmanager
+def open_text(source: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """A text file, unpacked where it is gzipped, and the file itself; damage is named with its cure."""
+    try:
+        with source.open("rb") as raw:
+            is_packed = raw.read(2) == _GZIP_START
+            raw.seek(0)
+            if is_packed:
+                with gzip.open(raw, "rb") as text:
+                    yield cast(IO[bytes], text), raw
+            else:
+                yield raw, raw
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{source} must be a whole gzip file, however: {error}; {CURE}") from error
+
+
+def skip_bytes(text: IO[bytes], raw: IO[bytes], n_bytes: int) -> None:
+    """Go to a place in the text; what is gzipped must be unpacked up to there."""
+    if text is raw:
+        raw.seek(n_bytes)
+        return
+    while n_bytes:
+        piece = text.read(min(n_bytes, BLOCK_BYTES))
+        if not piece:
+            raise EOFError("the text is shorter than it was")
+        n_bytes -= len(piece)
+
+
+def line_blocks(text: IO[bytes], source: Path, block_bytes: int = BLOCK_BYTES, cure: str = CURE) -> Iterator[bytes]:
+    """The text in blocks of whole lines; the last may lack a line end."""
+    rest = b""
+    while piece := text.read(block_bytes):
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            yield rest + piece[:cut]
+            rest = piece[cut:]
+        else:
+            rest += piece
+        if len(rest) > max(block_bytes, BLOCK_BYTES):
+            raise DataError(f"{source} must be text in lines, however: {len(rest)} bytes have no line end; {cure}")
+    if rest:
+        yield rest
+
+
+def without_header(block: bytes, source: Path, form: TextFormat) -> bytes:
+    """The first block without the line that names the columns, which must name these and no others."""
+    line, _, body = block.partition(b"\n")
+    found = line.removesuffix(b"\r")
+    if found != form.header.encode():
+        shown = found[:200].decode("utf-8", errors="replace")
+        raise DataError(f"{source} must begin with the header {form.header}, however: {shown!r}; {form.cure}")
+    return body
+
+
+def is_blank(block: bytes) -> bool:
+    """Whether a block has no rows; unlike stripping, this copies nothing."""
+    return not block or block.isspace()
+
+
+def parse_block(block: bytes, form: TextFormat, columns: Sequence[str] | None = None) -> Any:
+    """The rows of a block as an Arrow table; pyarrow.ArrowInvalid where a row cannot be read."""
+    import pyarrow
+    from pyarrow import compute, csv
+
+    kinds = {name: pyarrow.type_for_alias(kind) for name, kind in form.kept.items()}
+    wanted = list(kinds if columns is None else columns)
+    if is_blank(block):
+        return pyarrow.schema([(name, kinds[name]) for name in wanted]).empty_table()
+    table = csv.read_csv(
+        pyarrow.BufferReader(block),
+        csv.ReadOptions(column_names=list(form.columns)),
+        csv.ParseOptions(delimiter=form.separator, quote_char=False),
+        csv.ConvertOptions(column_types=kinds, include_columns=wanted, null_values=[""], strings_can_be_null=False),
+    )
+    for name in wanted:
+        if name not in form.may_be_empty and table.column(name).null_count:
+            raise pyarrow.ArrowInvalid(f"column {name} has empty cells")
+        is_number = pyarrow.types.is_floating(kinds[name])
+        if is_number and compute.all(compute.is_finite(table.column(name))).as_py() is False:  # None of empty cells
+            raise pyarrow.ArrowInvalid(f"column {name} has cells that are no finite numbers")
+    return table
+
+
+def find_bad_rows(block: bytes, source: Path, form: TextFormat, first_line: int) -> Iterator[BadRow]:
+    """The rows of a block that cannot be read, one by one; ``first_line`` is the number of its first line."""
+    lines = block.split(b"\n")
+    for place in _bad_places(lines, 0, form):
+        reason, complaint = _explain(lines[place].removesuffix(b"\r"), first_line + place, form)
+        yield BadRow(place, reason, f"{source} {complaint}; {form.cure}")
+
+
+def without_rows(block: bytes, places: Sequence[int]) -> bytes:
+    """A block without some of its lines.
+
+    >>> without_rows(b"a,1\\nb\\nc,3\\n", [1])
+    b'a,1\\nc,3\\n'
+    """
+    left_out = set(places)
+    return b"\n".join(line for place, line in enumerate(block.split(b"\n")) if place not in left_out)
+
+
+def _is_readable(block: bytes, form: TextFormat, columns: Sequence[str] | None = None) -> bool:
+    import pyarrow
+
+    try:
+        parse_block(block, form, columns)
+    except pyarrow.ArrowInvalid:
+        return False
+    return True
+
+
+def _bad_places(lines: list[bytes], first: int, form: TextFormat) -> Iterator[int]:
+    if _is_readable(b"\n".join(lines), form):
+        return
+    if len(lines) == 1:
+        yield first
+        return
+    half = len(lines) // 2
+    yield from _bad_places(lines[:half], first, form)
+    yield from _bad_places(lines[half:], first + half, form)
+
+
+def _explain(line: bytes, number: int, form: TextFormat) -> tuple[str, str]:
+    """Why a line cannot be read: the reason, and what to say of the file."""
+    cells = line.split(form.separator.encode())
+    if len(cells) != len(form.columns):
+        n_cells = len(form.columns)
+        return (
+            "wrong number of cells",
+            f"must have {n_cells} cells in each line, however: line {number} has {len(cells)}",
+        )
+    bad = next((name for name in form.kept if not _is_readable(line, form, [name])), None)
+    if bad is None:
+        return "unreadable line", f"must be a text table, however: line {number} cannot be read"
+    cell = cells[list(form.columns).index(bad)].decode("utf-8", errors="replace")[:80]
+    kind = "UTF-8 text" if form.kept[bad] == "string" else f"values of type {form.kept[bad]}"
+    reason = f"unreadable cell in column {bad}"
+    return reason, f"must hold {kind} in column {bad}, however: line {number} has {cell!r}"

@@ -1,0 +1,344 @@
+"""Columns of any kind to tensors, by what training rows have taught about them."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from diffor.core.method import Inputs
+
+MAX_LEVELS = 10_000
+"""Categorical columns with more levels share HASH_BUCKETS embeddings instead of having one each."""
+HASH_BUCKETS = 16_384
+UNKNOWN, MISSING, FIRST_LEVEL = 0, 1, 2
+SMOOTH_CLIP = 4.0
+N_PIECES = 16
+"""Pieces that a number is coded in, where its values allow."""
+NORMAL_MIDDLE_HALF = 1.349
+"""Distance between the quartiles of a standard normal distribution."""
+FAR = 1e6  # units from the centre: the smooth clip has long reached its end there, and squares do not overflow
+
+
+def _json_name(name: Hashable) -> str | int | float:
+    return name if isinstance(name, (str, int, float)) else str(name)  # names serve messages, so a spelling will do
+
+
+class NumericColumn:
+    """One column of numbers: median and spread, with missing values flagged.
+
+    Robust scaling with a smooth clip: the middle half of the values has the width that it has in a standard normal
+    distribution, and outliers approach 4 from inside, so a wild value cannot drown the others.
+    """
+
+    kind = "number"
+
+    def __init__(
+        self, name: Hashable, centre: float, spread: float, has_missing: bool, edges: list[float] | None = None
+    ) -> None:
+        self.name, self.centre, self.spread, self.has_missing = name, centre, spread, has_missing
+        self.edges = edges or [0.0, 1.0]
+        """Ends of pieces that hold about equally many training rows, in scaled units."""
+
+    @classmethod
+    def fit(cls, name: Hashable, values: NDArray[np.float64]) -> NumericColumn:
+        """Learn the column's centre and spread. **Shape:** ``(n,)``."""
+        known = values[~np.isnan(values)]
+        if len(known) == 0:
+            return cls(name, 0.0, 0.0, False)
+        low, centre, high = np.quantile(known, [0.25, 0.5, 0.75])
+        spread = float(high - low) / NORMAL_MIDDLE_HALF
+        if spread == 0:  # more than half of the rows share one value
+            spread = float(known.max() - known.min()) / 2
+        column = cls(name, float(centre), spread, bool(len(known) < len(values)))
+        ends = np.unique(np.quantile(column.transform(known)[:, 0], np.linspace(0, 1, N_PIECES + 1)))
+        if len(ends) > 1:
+            column.edges = ends.tolist()
+        return column
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the training rows gave nothing to learn from."""
+        return self.spread == 0 and not self.has_missing
+
+    def transform(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Scale the column. **Shape:** ``(n,)`` -> ``(n, 1 or 2)``, the second flagging missing values."""
+        missing = np.isnan(values)
+        with np.errstate(over="ignore"):
+            scaled = (np.where(missing, self.centre, values) - self.centre) / (self.spread or 1.0)
+        scaled = np.clip(scaled, -FAR, FAR)
+        scaled = scaled / np.sqrt(1 + (scaled / SMOOTH_CLIP) ** 2)
+        if self.spread == 0:
+            scaled = np.zeros_like(scaled)
+        columns = [scaled, missing.astype(np.float64)] if self.has_missing else [scaled]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest training value, as closely as scaled ones tell; the centre where all are equal.
+
+        >>> NumericColumn.fit("age", np.array([20.0, 30.0, 40.0, 70.0])).range
+        (20.0, 70.0)
+        """
+        if self.spread == 0:
+            return self.centre, self.centre
+        ends = np.clip(np.array([self.edges[0], self.edges[-1]]), -SMOOTH_CLIP, SMOOTH_CLIP) * (1 - 1e-9)
+        values = self.centre + self.spread * ends / np.sqrt(1 - (ends / SMOOTH_CLIP) ** 2)
+        places = 4 - math.floor(math.log10(self.spread))  # what single precision still knows
+        low, high = (round(float(value), places) + 0.0 for value in values)
+        return low, high
+
+    def to_json(self) -> dict[str, Any]:
+        """The fitted column as JSON values."""
+        return {"kind": self.kind, "name": _json_name(self.name), "centre": self.centre, "spread": self.spread,
+                "has_missing": self.has_missing, "edges": self.edges}  # fmt: skip
+
+
+class CategoryColumn:
+    """One column of categories: each known level has a code; missing and unknown values have their own.
+
+    Columns with very many levels keep no list: their values are hashed into a fixed number of codes. Where the column
+    ``is_sparse``, its embeddings are a table with sparse gradients; with ``n_buckets`` an id is hashed to two of the
+    table's rows, and its code holds both (:func:`~diffor.encoders.tabular.sparse_embedding.bucket_rows`).
+    """
+
+    kind = "category"
+
+    def __init__(
+        self, name: Hashable, levels: list[str] | None, is_sparse: bool = False, n_buckets: int | None = None
+    ) -> None:
+        self.name, self.levels, self.is_sparse, self.n_buckets = name, levels, is_sparse, n_buckets
+        self._codes = None if levels is None else pd.Index(levels)
+
+    @classmethod
+    def fit(cls, name: Hashable, values: NDArray[np.object_]) -> CategoryColumn:
+        """Learn the column's levels. **Shape:** ``(n,)`` of strings or None."""
+        levels = sorted({value for value in values if value is not None})
+        return cls(name, levels if len(levels) <= MAX_LEVELS else None)
+
+    @property
+    def n_codes(self) -> int:
+        """Number of rows that a table of embeddings needs."""
+        return FIRST_LEVEL + (self.n_buckets or HASH_BUCKETS if self.levels is None else len(self.levels))
+
+    def transform(self, values: NDArray[np.object_]) -> NDArray[np.int64]:
+        """Code the column. **Shape:** ``(n,)`` -> ``(n,)``."""
+        missing = pd.isna(values)
+        if self._codes is None:
+            hashed = pd.util.hash_array(np.where(missing, "", values).astype(object), categorize=True)
+            n_hashes = HASH_BUCKETS if self.n_buckets is None else self.n_buckets**2
+            codes = (hashed % n_hashes).astype(np.int64) + FIRST_LEVEL
+        else:
+            codes = self._codes.get_indexer(pd.Index(values, dtype=object)).astype(np.int64) + FIRST_LEVEL
+            codes[codes < FIRST_LEVEL] = UNKNOWN  # the indexer answers -1 where a level is not known
+        codes[missing] = MISSING
+        return np.asarray(codes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fitted column as JSON values."""
+        state = {"kind": self.kind, "name": _json_name(self.name), "levels": self.levels}
+        return state | {"is_sparse": True, "n_buckets": self.n_buckets} if self.is_sparse else state
+
+
+Column = NumericColumn | CategoryColumn
+
+
+class TabularInputs:
+    """Turns a table into the tensors that :class:`TabularEncoder` reads; fitted on training rows only.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"age": [31.0, None, 50.0], "city": ["Oslo", "Rome", "Oslo"]})
+    >>> numbers, codes = TabularInputs().fit(table).transform(table)
+    >>> numbers.shape, codes.squeeze().tolist()
+    (torch.Size([3, 2]), [2, 3, 2])
+    """
+
+    def __init__(self) -> None:
+        self.columns: list[Column] = []
+
+    def fit(self, table: pd.DataFrame) -> TabularInputs:
+        """Learn each column's kind and statistics."""
+        self.columns = []
+        for place, name in enumerate(table.columns):
+            values = read_column(table.iloc[:, place], name)
+            fit = NumericColumn.fit if values.dtype == np.float64 else CategoryColumn.fit
+            self.columns.append(fit(name, values))
+        return self
+
+    def transform(self, table: pd.DataFrame, first_row: int = 0) -> Inputs:
+        """Tensors of a table, or of its part from ``first_row``, whose columns stand in the fitted order.
+
+        **Shape:** -> numbers ``(n, p)`` float32, category codes ``(n, c)`` int64.
+        """
+        numbers: list[NDArray[np.float32]] = [np.zeros((len(table), 0), dtype=np.float32)]
+        codes: list[NDArray[np.int64]] = [np.zeros((len(table), 0), dtype=np.int64)]
+        for place, column in enumerate(self.columns):
+            series = table.iloc[:, place]
+            if isinstance(column, CategoryColumn):
+                codes.append(_code(column, series)[:, None])
+            elif not column.is_constant:
+                numbers.append(column.transform(as_numbers(series, column.name, first_row)))
+        return torch.from_numpy(np.concatenate(numbers, axis=1)), torch.from_numpy(np.concatenate(codes, axis=1))
+
+    @property
+    def n_numbers(self) -> int:
+        """Width of the number tensor."""
+        numeric = [column for column in self.columns if isinstance(column, NumericColumn) and not column.is_constant]
+        return sum(1 + column.has_missing for column in numeric)
+
+    @property
+    def number_edges(self) -> list[list[float]]:
+        """Ends of the pieces of each column of the number tensor; a flag is one piece."""
+        numeric = [column for column in self.columns if isinstance(column, NumericColumn) and not column.is_constant]
+        return [edges for column in numeric for edges in [column.edges] + [[0.0, 1.0]] * column.has_missing]
+
+    @property
+    def category_sizes(self) -> list[int]:
+        """Number of codes of each categorical column."""
+        return [column.n_codes for column in self.columns if isinstance(column, CategoryColumn)]
+
+    @property
+    def tables(self) -> list[int | str]:
+        """Of each categorical column how its embeddings are kept: ``dense``, ``sparse``, or its number of buckets."""
+        columns = (column for column in self.columns if isinstance(column, CategoryColumn))
+        return [column.n_buckets or "sparse" if column.is_sparse else "dense" for column in columns]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The fitted columns as JSON values."""
+        return [column.to_json() for column in self.columns]
+
+    @classmethod
+    def from_json(cls, state: list[dict[str, Any]]) -> TabularInputs:
+        """Rebuild fitted inputs from :meth:`to_json`."""
+        inputs = cls()
+        for saved in state:
+            arguments = {key: value for key, value in saved.items() if key != "kind"}
+            inputs.columns.append(
+                NumericColumn(**arguments) if saved["kind"] == NumericColumn.kind else CategoryColumn(**arguments)
+            )
+        return inputs
+
+
+def _code(column: CategoryColumn, series: pd.Series[Any]) -> NDArray[np.int64]:
+    """Codes of a column's values; of a categorical, each level is coded once. **Shape:** ``(n,)``."""
+    if not isinstance(series.dtype, pd.CategoricalDtype) or len(series.cat.categories) > len(series):
+        return column.transform(as_categories(series))
+    levels = [*as_categories(pd.Series(series.cat.categories)), None]  # a missing value has the place -1
+    codes = column.transform(np.array(levels, dtype=object))
+    return np.asarray(codes[series.cat.codes.to_numpy()])
+
+
+def read_column(series: pd.Series[Any], name: Hashable) -> NDArray[Any]:
+    """A column as float64 numbers or as strings, by what it holds. **Shape:** ``(n,)``."""
+    series = _as_times(series)
+    if isinstance(series.dtype, pd.CategoricalDtype) or pd.api.types.is_string_dtype(series.dtype):
+        is_category = not _is_numeric_object(series)
+    else:
+        is_category = str(series.dtype).startswith("dictionary")  # what Arrow calls categories
+    return as_categories(series) if is_category else as_numbers(series, name)
+
+
+def _is_numeric_object(series: pd.Series[Any]) -> bool:
+    """Whether an object column holds numbers only (True also where all is missing)."""
+    if series.dtype != object:
+        return False
+    return pd.api.types.infer_dtype(series, skipna=True) in (
+        "integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty",
+    )  # fmt: skip
+
+
+def as_numbers(series: pd.Series[Any], name: Hashable, first_row: int = 0) -> NDArray[np.float64]:
+    """A column of numbers, booleans or times as float64, missing values as NaN. **Shape:** ``(n,)``."""
+    values: NDArray[np.float64]
+    series = _as_times(series)
+    if pd.api.types.is_datetime64_any_dtype(series.dtype) or pd.api.types.is_timedelta64_dtype(series.dtype):
+        # Microseconds reach beyond the year 9999, which stands for "never" in many tables; nanoseconds do not.
+        values = series.dt.as_unit("us").astype("int64").to_numpy(dtype=np.float64, na_value=np.nan) / 86_400e6  # days
+        values[series.isna().to_numpy()] = np.nan
+    elif pd.api.types.is_complex_dtype(series.dtype):
+        raise ValueError(f"Complex data not supported: column {name!r} has dtype {series.dtype}")
+    else:
+        if _has_strings(series):  # even '3.5': a column that changed its kind has changed its meaning
+            raise TypeError(_not_numbers(series, name))
+        try:
+            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError) as error:
+            raise TypeError(_not_numbers(series, name)) from error
+    if np.isinf(values).any():
+        count, first = int(np.isinf(values).sum()), first_row + int(np.flatnonzero(np.isinf(values))[0])
+        raise ValueError(
+            f"X must not contain infinity, however: column {name!r} has {count} such values, the first in row {first}; "
+            "replace them (missing values may stay NaN)"
+        )
+    return values
+
+
+def _as_times(series: pd.Series[Any]) -> pd.Series[Any]:
+    """Python dates, periods and Arrow dates as pandas datetimes; any other column as it is. **Shape:** ``(n,)``."""
+    if isinstance(series.dtype, pd.PeriodDtype):
+        times: pd.Series[Any] = series.dt.to_timestamp()
+        return times
+    if isinstance(series.dtype, pd.ArrowDtype) and str(series.dtype).startswith("date"):
+        return series.astype("datetime64[s]")
+    if series.dtype == object:
+        holds = pd.api.types.infer_dtype(series, skipna=True)
+        if holds in ("date", "datetime", "datetime64"):
+            return pd.to_datetime(series)
+        if holds in ("timedelta", "timedelta64"):
+            return pd.to_timedelta(series)
+    return series
+
+
+def _has_strings(series: pd.Series[Any]) -> bool:
+    values = series.cat.categories if isinstance(series.dtype, pd.CategoricalDtype) else series
+    if not pd.api.types.is_string_dtype(values.dtype):
+        return False
+    return any(isinstance(value, (str, bytes)) for value in values)
+
+
+def as_categories(series: pd.Series[Any]) -> NDArray[np.object_]:
+    """A column of categories as strings, missing values as None. **Shape:** ``(n,)``."""
+    present = series.notna().to_numpy(dtype=bool)
+    if isinstance(series.dtype, pd.CategoricalDtype):  # each level is spelled once, then repeated
+        levels = np.array([_spell(level) for level in series.cat.categories] + [None], dtype=object)
+        repeated: NDArray[np.object_] = levels[series.cat.codes.to_numpy()]
+        return repeated
+    values: NDArray[np.object_] = np.asarray(series.astype(object).to_numpy(), dtype=object).copy()
+    values[~present] = None
+    if pd.api.types.infer_dtype(values, skipna=True) != "string":
+        values[present] = [_spell(value) for value in values[present]]
+    return values
+
+
+SPELLED = (
+    str, bool, int, float, np.generic, decimal.Decimal, pd.Interval, pd.Period,
+    datetime.date, datetime.time, datetime.timedelta,
+)  # fmt: skip
+
+
+def _spell(value: object) -> str:
+    """One spelling for equal levels: 3, 3.0 and '3' are the same level, however a file stored them."""
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    if isinstance(value, SPELLED):
+        return str(value)
+    raise TypeError(
+        f"a value of X must be a string or a number, however: {value!r} is a {type(value).__name__}; "
+        "turn it into columns of numbers, strings or categories"
+    )
+
+
+def _not_numbers(series: pd.Series[Any], name: Hashable) -> str:
+    present = series[series.notna()]
+    wrong = next((value for value in present if not isinstance(value, (int, float, np.number, np.bool_))), None)
+    return (
+        f"column {name!r} must hold numbers or times, as in training: each argument must be a string or a number that "
+        f"fits its column, however: {wrong!r}; correct the value or leave it missing"
+    )

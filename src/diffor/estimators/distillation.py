@@ -1,0 +1,197 @@
+"""A student: one small network that answers what priors and many networks answer together, many times as fast.
+
+It learns the survival functions of its teacher by the same cross-entropy, soft instead of hard, and asks no priors.
+"""
+
+from __future__ import annotations
+
+from copy import copy, deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from diffor.core.method import Inputs
+from diffor.encoders.tabular.fold_networks import FoldNetworks, NetworkSettings
+from diffor.estimators.base import OrdinalEstimator
+from diffor.estimators.cross_fitted import CrossFitted
+from diffor.estimators.cross_fitting import make_networks
+from diffor.estimators.inputs import PassedRows
+from diffor.training.loop import History, Rows, TrainConfig, limit_threads, train
+
+Self = TypeVar("Self", bound="Teacher")
+
+MIN_ROWS = 20
+"""Fewer rows show too little of what the teacher answers."""
+VALID_SHARE = 0.1
+"""Share of the rows that the student is compared with the teacher on, to keep its best weights."""
+STUDENT = NetworkSettings(n_pieces=16, n_layers=3, width=256, dropout=0.0, uses_priors=False)
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """How a student is taught: as the arguments of :meth:`Teacher.distill` say."""
+
+    max_rows: int
+    max_steps: int
+    learning_rate: float
+
+    def __post_init__(self) -> None:
+        if self.max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, however: max_steps={self.max_steps}")
+        if self.max_rows < MIN_ROWS:
+            raise ValueError(f"max_rows must be at least {MIN_ROWS}, however: max_rows={self.max_rows}")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be positive, however: learning_rate={self.learning_rate}")
+
+
+class Pupil(nn.Module):
+    """What the training loop sees of a student: its distance from the teacher's answers, a side column ``answers``."""
+
+    n_members = 1
+
+    def __init__(self, networks: FoldNetworks) -> None:
+        super().__init__()
+        self.networks = networks
+
+    def forward(self, inputs: Inputs, y: Tensor, weights: Tensor | None, answers: Tensor) -> dict[str, Tensor]:
+        """Cross-entropy of the student's survival functions under the teacher's. **Shape:** answers ``(n, S)``."""
+        logits = self.networks(inputs)[0]
+        return {
+            "distance": nn.functional.binary_cross_entropy_with_logits(logits, answers, reduction="none").sum(1).mean()
+        }
+
+
+class Teacher(OrdinalEstimator):
+    """An estimator whose many networks a single one can learn to stand for."""
+
+    def distill(
+        self: Self,
+        X: Any,
+        *,
+        max_rows: int = 20_000,
+        max_steps: int = 2_000,
+        learning_rate: float = 3e-3,
+        random_state: Any = None,
+        verbose: int | None = None,
+    ) -> Self:
+        """A student that answers in one pass of one network what this model answers by priors and many of them.
+
+        The rows of X need no targets; those that were trained on will do, and more of the same kind help. The student
+        is a model of the same class, with the bounds, columns and grades of its teacher: it is saved, loaded and asked
+        like any other. Its intervals carry no guarantee before it is conformalized itself.
+
+        At most ``max_rows`` are shown; a tenth of them are set apart to tell which of ``max_steps`` steps comes closest
+        to the teacher; ``history_`` has the distances.
+
+        **Shape:** X ``(n, p)``.
+
+        >>> import numpy as np
+        >>> from diffor import DiffoRRegressor
+        >>> X = np.linspace(0, 1, 200)[:, None]
+        >>> teacher = DiffoRRegressor("fast", bounds=(0, 10), max_steps=50, random_state=0, verbose=0)
+        >>> student = teacher.fit(X, 10 * X[:, 0]).distill(X, max_steps=50)
+        >>> student.encoders_, student.predict_interval(X[:5], coverage=0.9).shape
+        (['student'], (5, 2))
+        """
+        lessons = Lessons(max_rows, max_steps, learning_rate)
+        check_teacher(self)
+        student = new_student(self)
+        student.random_state = self.random_state if random_state is None else random_state
+        student.verbose = self.verbose if verbose is None else verbose
+        student.seed_ = int(check_random_state(student.random_state).randint(2**31 - 1))
+        rows = _draw_rows(self._open(X), lessons.max_rows, student.seed_)
+        with limit_threads(student.n_jobs):
+            teach(self, student, rows, lessons)
+        return student
+
+
+def check_teacher(teacher: OrdinalEstimator) -> None:
+    """Refuse a model that is not fitted, or that already answers by one network."""
+    rule = "distill needs a trained model, however: this %(name)s is not fitted yet; call fit first"
+    check_is_fitted(teacher, "model_", msg=rule)
+    if not isinstance(teacher.model_, CrossFitted):
+        raise ValueError(
+            "distill is for priors and cross-fitted networks, however: this model is an encoder and the method "
+            f"{teacher.settings_.method!r}; use it as it is"
+        )
+
+
+def new_student(teacher: Self) -> Self:
+    """An estimator that reads rows and names targets as its teacher does, and has no networks yet."""
+    student = copy(teacher)
+    student.scale_ = deepcopy(teacher.scale_)
+    student.priors_ = student.conformal_ = student.out_of_fold_ = None
+    student.settings_ = replace(teacher.settings_, prior=(), kinds=())
+    student.encoders_ = ["student"]
+    return student
+
+
+def teach(teacher: Teacher, student: Teacher, rows: PassedRows, lessons: Lessons) -> None:
+    """Fit the student's network to what the teacher answers to rows."""
+    answered = ask(teacher, student, rows)
+    assert isinstance(teacher.model_, CrossFitted)
+    borders = teacher.model_.borders
+    positions = torch.zeros(len(borders))
+    networks = make_networks(student.inputs_, 1, positions, [], STUDENT, student.seed_)
+    networks.start_at(answered.side["answers"].mean(dim=0))
+    student.history_ = learn(Pupil(networks).to(student._device()), answered.to(student._device()), lessons, student)
+    student.model_ = CrossFitted(borders, [networks] if len(borders) else []).to(student._device()).eval()
+
+
+def _draw_rows(rows: PassedRows, limit: int, seed: int) -> PassedRows:
+    """All rows, or of more than the limit so many of them, in their order; too few are refused."""
+    if len(rows) < MIN_ROWS:
+        raise ValueError(
+            f"distill needs at least {MIN_ROWS} rows, however: X has {len(rows)}; "
+            "pass more, as those that were trained on: they need no targets"
+        )
+    if len(rows) <= limit:
+        return rows
+    return rows.select(np.sort(np.random.default_rng(seed).permutation(len(rows))[:limit]))
+
+
+def ask(teacher: Teacher, student: Teacher, rows: PassedRows) -> Rows:
+    """The rows as the student reads them, with the teacher's survival functions beside them."""
+    assert isinstance(teacher.model_, CrossFitted)
+    parts, answers = [], []
+    hidden = None if teacher.verbose else True
+    with tqdm(total=len(rows), desc="ask the teacher", unit="row", delay=2, disable=hidden) as bar:
+        for first, block in teacher._pieces(rows):
+            inputs, _ = teacher._inputs(block, first)
+            asked = tuple(part.to(teacher._device()) for part in inputs)
+            answers.append(teacher.model_.survival(asked).cpu())
+            parts.append(inputs[:2])
+            bar.update(len(block))
+    inputs = tuple(torch.cat(columns) for columns in zip(*parts, strict=True))
+    keys = torch.zeros(len(rows), dtype=torch.int64)
+    return Rows(inputs, torch.zeros(len(rows)), None, keys, {"answers": torch.cat(answers)})
+
+
+def learn(pupil: Pupil, rows: Rows, lessons: Lessons, student: Teacher) -> History:
+    """Train on the teacher's answers, and keep the weights that come closest on rows set apart."""
+    n_valid = max(round(VALID_SHARE * len(rows)), 1)
+    order = torch.from_numpy(np.random.default_rng(student.seed_).permutation(len(rows))).to(rows.y.device)
+    training, apart = rows.take(order[n_valid:]), rows.take(order[:n_valid])
+
+    @torch.inference_mode()
+    def distance(model: Pupil) -> float:
+        said = torch.sigmoid(model.networks(apart.inputs)[0])
+        return float((said - apart.side["answers"]).abs().mean())
+
+    config = TrainConfig(
+        max_steps=lessons.max_steps,
+        learning_rate=lessons.learning_rate,
+        ema=0.99,
+        gradient_clip=16.0,
+        evaluate_every=50,
+        patience=20,
+        seed=student.seed_,
+        verbose=student.verbose,
+    )
+    return train(pupil, training, distance, config)

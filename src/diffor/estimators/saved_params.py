@@ -1,0 +1,81 @@
+"""Parameters of an estimator as JSON values, and what a folder or a checkpoint must agree with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from diffor.encoders.images.choice import NETWORK
+from diffor.estimators.settings import Settings
+from diffor.training.checkpoint import CheckpointError
+from diffor.training.loop import Rows
+
+
+def as_json_params(params: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Parameters as JSON values: infinity is spelled, a generator is replaced by the seed it gave."""
+    plain: dict[str, Any] = {}
+    for name, value in params.items():
+        if isinstance(value, float) and not np.isfinite(value):
+            value = {"float": repr(value)}
+        elif isinstance(value, (np.integer, np.floating, np.bool_)):
+            value = value.item()
+        elif isinstance(value, Path):
+            value = str(value)
+        elif isinstance(value, (tuple, np.ndarray)):
+            value = {"tuple": _as_json_entry(value)}
+        elif isinstance(value, dict):
+            value = {"dict": as_json_params(value, seed)}
+        elif isinstance(value, nn.Module):
+            value = NETWORK
+        elif name == "random_state" and value is not None and not isinstance(value, int):
+            value = seed
+        plain[name] = _as_json_entry(value)
+    return plain
+
+
+def _as_json_entry(value: Any) -> Any:
+    """A JSON value; of a regressor of the user's, which no folder holds, its name."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple, range, np.ndarray)):
+        return [_as_json_entry(entry) for entry in value]
+    return value if isinstance(value, (str, int, float, bool, dict, type(None))) else type(value).__name__
+
+
+def from_json_params(params: dict[str, Any]) -> dict[str, Any]:
+    """The inverse of :func:`as_json_params`."""
+    restored: dict[str, Any] = {}
+    for name, value in params.items():
+        if isinstance(value, dict) and "dict" in value:
+            value = from_json_params(value["dict"])
+        elif isinstance(value, dict):
+            value = float(value["float"]) if "float" in value else tuple(value["tuple"])
+        restored[name] = value
+    return restored
+
+
+def name_run(settings: Settings, data: Rows) -> str:
+    """Names data and settings, so that a checkpoint is continued by the same run only."""
+    digest = hashlib.sha256(json.dumps(as_json_params(asdict(settings), 0), sort_keys=True).encode())
+    digest.update(data.keys.numpy().tobytes())  # the keys carry the seed
+    for part in (*data.inputs, data.y, *(() if data.weights is None else (data.weights,)), *data.side.values()):
+        digest.update(part.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def check_network(folder: Path, config: dict[str, Any], encoder: nn.Module | None) -> None:
+    """Refuse a model that was fitted with a network of the user's where it is not passed, and the other way round."""
+    needed = config.get("settings", {}).get("encoder") == NETWORK
+    if needed and encoder is None:
+        raise CheckpointError(
+            f"{folder} was fitted with a network of your own, which a folder cannot hold: pass it, "
+            "as in load(folder, encoder=network)"
+        )
+    if encoder is not None and not needed:
+        raise CheckpointError(f"{folder} knows its encoder, so none may be passed: leave encoder out")

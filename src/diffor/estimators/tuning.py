@@ -1,0 +1,334 @@
+"""Searching settings with Optuna: a space for each preset, the same held-back rows for every trial, resumable."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from tqdm import tqdm
+
+from diffor.errors import did_you_mean
+from diffor.estimators.api import Estimator
+from diffor.estimators.search_rows import SearchRows
+from diffor.estimators.search_space import Space, search_space
+from diffor.estimators.settings import resolve_settings
+
+DEFAULT_TRIALS = 25
+STUDY = "diffor"
+AS_GIVEN = "as given"
+"""Mark of the trial that changes no setting."""
+FINISHED, FAILED, CUT = "finished", "failed", "cut short"
+INTERRUPTED, TIME_LIMIT = "interrupted", "time limit"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of settings that was tried: its score if it finished, the reason if it did not."""
+
+    number: int
+    params: dict[str, Any]
+    state: str
+    score: float | None = None
+    seconds: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search found: the best settings, beside those that the estimator has by itself, and all that was tried."""
+
+    best_params: dict[str, Any]
+    best_score: float
+    default_score: float | None
+    trials: list[Trial] = field(repr=False)
+    stopped: str = FINISHED
+    """``finished``, ``time limit`` or ``interrupted``."""
+    estimator: Any = field(default=None, repr=False)
+    """The best settings fitted on all rows, if that was asked for."""
+
+
+def tune(
+    estimator: Estimator,
+    X: Any,
+    y: Any,
+    *,
+    n_trials: int | None = None,
+    time_limit: float | None = None,
+    study: str | Path | None = None,
+    n_folds: int | None = None,
+    space: Space | None = None,
+    random_state: int = 0,
+    refit: bool = True,
+    verbose: int = 1,
+    sample_weight: Any = None,
+    **side: Any,
+) -> Tuned:
+    """Search the settings that an estimator leaves to its preset for the lowest CRPS on rows kept out of training.
+
+    The first trial is the estimator as it is, so the best is never worse on these rows: a fifth of all, or each fold in
+    turn where there are ``n_folds``. For grades the score is the ranked probability score. ``space`` replaces
+    :func:`~diffor.estimators.search_space.search_space`.
+
+    A ``study`` is a file (SQLite) from which a search is continued: ``n_trials`` (25 where there is no time limit
+    either) count those that are in it, ``time_limit`` counts the seconds of this call, without the last fit on all
+    rows. A trial that is cut short, by time, Ctrl-C or a crash, is run again when the search is continued. Without a
+    time limit, the same ``random_state`` gives the same trials, in one go or continued.
+    """
+    _require_optuna()
+    _check_numbers(n_trials, time_limit, n_folds)
+    rows = SearchRows(estimator, X, y, sample_weight, side)
+    base = _prepare(estimator, rows.grades, random_state)
+    chosen = _check_space(base, search_space(base) if space is None else space)
+    parts = rows.split(n_folds, random_state)
+    search = _Search(base, rows, parts, chosen, random_state)
+    with _study_lock(study), _quiet_optuna():
+        search.open(study, rows.fingerprint(base, parts, chosen, random_state))
+        limit = DEFAULT_TRIALS if n_trials is None and time_limit is None else n_trials
+        stopped = search.run(limit, time_limit, verbose)
+        found = search.result(stopped)
+    if not refit:
+        return found
+    best = clone(base).set_params(**found.best_params, verbose=verbose)
+    rows.fit(best, None)
+    return replace(found, estimator=best)
+
+
+def _require_optuna() -> None:
+    if importlib.util.find_spec("optuna") is None:
+        raise ImportError('tuning needs the package optuna: pip install "diffor[tune]"')
+
+
+def _check_numbers(n_trials: int | None, time_limit: float | None, n_folds: int | None) -> None:
+    if n_trials is not None and n_trials < 1:
+        raise ValueError(f"n_trials must be at least 1, however: n_trials={n_trials}")
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be positive seconds or None, however: time_limit={time_limit}")
+    if n_folds is not None and n_folds < 2:
+        raise ValueError(f"n_folds must be at least 2, or None for a fifth of the rows, however: n_folds={n_folds}")
+
+
+def _prepare(estimator: Estimator, grades: list[Any] | None, random_state: int) -> Any:
+    """The estimator as all trials have it: with a seed, all grades, and no files."""
+    changed: dict[str, Any] = {"checkpoint_dir": None, "log_to": None}
+    if estimator.random_state is None:
+        changed["random_state"] = random_state
+    if grades is not None:
+        changed["grades"] = grades
+    base = clone(estimator).set_params(**changed)
+    resolve_settings(base.preset, base.get_params(deep=False))  # what is wrong is said before the first trial
+    return base
+
+
+def _check_space(base: Any, space: Space) -> Space:
+    """Refuse a space of settings that the estimator does not have, and one without any."""
+    known = base.get_params(deep=False)
+    for name in space:
+        if name not in known:
+            raise ValueError(
+                f"space must name settings of {type(base).__name__}, however: {name!r}{did_you_mean(name, known)}"
+            )
+    if not space:
+        raise ValueError(
+            "there must be something to search, however: every setting of the space is given to the estimator; "
+            "leave some at None, or pass space="
+        )
+    return space
+
+
+class _CutShortError(Exception):
+    """A trial ended before its fit had; the argument says why."""
+
+
+class _Search:
+    """Trials of one study, one after the other."""
+
+    def __init__(self, base: Any, rows: SearchRows, parts: list[Any], space: Space, random_state: int) -> None:
+        self.base, self.rows, self.parts, self.space = base, rows, parts, space
+        self.random_state = random_state
+        self.study: Any = None
+
+    def open(self, path: str | Path | None, fingerprint: str) -> None:
+        """Begin a study, or continue the one in the file; trials that were under way are put in line again."""
+        import optuna
+
+        storage = None if path is None else f"sqlite:///{Path(path).absolute()}"
+        try:
+            self.study = optuna.create_study(storage=storage, study_name=STUDY, load_if_exists=True)
+            known = self.study.user_attrs.get("fingerprint")
+            if known is None:
+                self.study.set_user_attr("fingerprint", fingerprint)
+        except Exception as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(
+                f"study must be a file that this search can keep its trials in, however: {path} is refused "
+                f"({type(error).__name__}: {reason}); choose another"
+            ) from error
+        if known not in (None, fingerprint):
+            raise ValueError(
+                f"study must belong to the same rows, settings and seed, however: {path} is of another search; "
+                "choose another file or delete it"
+            )
+        running = optuna.trial.TrialState.RUNNING
+        trials = self.study.get_trials(deepcopy=False)
+        for trial in trials:
+            if trial.state == running:
+                self.put_back(optuna.trial.Trial(self.study, trial._trial_id), "the process ended")
+        if not trials:
+            settings = asdict(resolve_settings(self.base.preset, self.base.get_params(deep=False)))
+            # Only the sampler reads these: the trial itself is the estimator as it is.
+            defaults = {name: one.nearest(settings[name]) for name, one in self.space.items()}
+            self.study.enqueue_trial(defaults, user_attrs={AS_GIVEN: True})
+
+    def put_back(self, trial: Any, reason: str) -> None:
+        """Put a trial that did not end in line again, then close it."""
+        import optuna
+
+        given = {AS_GIVEN: True} if trial.user_attrs.get(AS_GIVEN) else {}
+        self.study.enqueue_trial(trial.params, user_attrs=given)
+        trial.set_user_attr(CUT, reason)
+        self.study.tell(trial, state=optuna.trial.TrialState.FAIL)
+
+    def ended(self) -> list[Trial]:
+        """Trials that have finished or failed by themselves: those that count."""
+        return [trial for trial in self.trials() if trial.state != CUT]
+
+    def trials(self) -> list[Trial]:
+        """All trials that are over, in their order."""
+        import optuna
+
+        found = []
+        for trial in self.study.get_trials(deepcopy=False):
+            if trial.state not in (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.FAIL):
+                continue
+            cut, error = trial.user_attrs.get(CUT), trial.user_attrs.get("error", "")
+            state = FINISHED if trial.state == optuna.trial.TrialState.COMPLETE else CUT if cut else FAILED
+            params = {} if trial.user_attrs.get(AS_GIVEN) else dict(trial.params)
+            seconds = None if trial.duration is None else trial.duration.total_seconds()
+            found.append(Trial(trial.number, params, state, trial.value, seconds, cut or error))
+        return found
+
+    def run(self, n_trials: int | None, time_limit: float | None, verbose: int) -> str:
+        """Run trials until there are enough of them, or time is up, or Ctrl-C is pressed; says which."""
+        end = None if time_limit is None else time.monotonic() + time_limit
+        n_done = len(self.ended())
+        with tqdm(total=n_trials, initial=n_done, desc="tune", unit="trial", disable=None if verbose else True) as bar:
+            try:
+                while n_trials is None or n_done < n_trials:
+                    if end is not None and time.monotonic() >= end:
+                        return TIME_LIMIT
+                    self.run_one(n_done, end)
+                    n_done += 1
+                    bar.update()
+                    scores = [trial.score for trial in self.ended() if trial.score is not None]
+                    bar.set_postfix({"best": f"{min(scores):.4g}"} if scores else {})
+            except _CutShortError as reason:
+                return str(reason)
+            except KeyboardInterrupt:  # between trials, or while one is written: then it is taken up again
+                return INTERRUPTED
+        return FINISHED
+
+    def run_one(self, n_done: int, end: float | None) -> None:
+        """One trial: its settings depend on the seed and on those that ended before it."""
+        import optuna
+
+        # A sampler of its own for each trial: a continued search draws what an uninterrupted one would have.
+        seed = (self.random_state * 1_000_003 + n_done) % 2**32
+        self.study.sampler = optuna.samplers.TPESampler(seed=seed)
+        trial = self.study.ask({name: one.distribution() for name, one in self.space.items()})
+        is_given = bool(trial.user_attrs.get(AS_GIVEN))
+        try:
+            score = self.evaluate({} if is_given else trial.params, end)
+        except (KeyboardInterrupt, _CutShortError) as stop:
+            reason = str(stop) if isinstance(stop, _CutShortError) else INTERRUPTED
+            self.put_back(trial, reason)
+            raise _CutShortError(reason) from stop
+        except Exception as error:  # settings that cannot be fitted are a result, too
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            if is_given:  # then nothing about the settings is wrong, and what is must be mended first
+                self.put_back(trial, reason)
+                raise
+            trial.set_user_attr("error", reason)
+            self.study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        else:
+            self.study.tell(trial, score)
+
+    def evaluate(self, params: Mapping[str, Any], end: float | None) -> float:
+        """Mean score of these settings over the held-back parts."""
+        scores, sizes = [], []
+        for fitted, held in self.parts:
+            model = clone(self.base).set_params(**params, verbose=0)
+            own = model.time_limit
+            left = None if end is None else max(end - time.monotonic(), 1e-3)
+            if left is not None and (own is None or left < own):
+                model.set_params(time_limit=left)
+            self.rows.fit(model, fitted)
+            if model.history_.stopped == INTERRUPTED:
+                raise _CutShortError(INTERRUPTED)
+            is_over = model.history_.stopped == TIME_LIMIT or (end is not None and time.monotonic() >= end)
+            if is_over and model.time_limit != own:
+                raise _CutShortError(TIME_LIMIT)
+            scores.append(self.rows.score(model, held))
+            sizes.append(len(held))
+        score = float(np.average(scores, weights=sizes))
+        if not np.isfinite(score):
+            raise FloatingPointError(f"the score became {score}")
+        return score
+
+    def result(self, stopped: str) -> Tuned:
+        """The best of all trials that finished; there must be one."""
+        trials = self.trials()
+        finished = [(trial.score, trial.number, trial) for trial in trials if trial.score is not None]
+        if not finished:
+            raise ValueError(
+                f"a search must finish at least one trial, however: it was stopped before ({stopped}); "
+                "give it more time, or lower max_steps"
+            )
+        score, _, best = min(finished)
+        default = next((trial.score for trial in trials if trial.score is not None and not trial.params), None)
+        return Tuned(best.params, score, default, trials, stopped)
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    """Without Optuna's lines about every trial, for a while."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+@contextmanager
+def _study_lock(path: str | Path | None) -> Iterator[None]:
+    """Let one process at a time continue a study: it takes trials under way for those of a crash."""
+    if path is None:
+        yield
+        return
+    import fcntl
+
+    place = Path(path)
+    lock = place.with_name(f"{place.name}.lock")
+    try:
+        lock.touch()
+    except OSError as error:
+        raise ValueError(
+            f"study must be a file in a folder that can be written, however: {place} ({error.strerror}); choose another"
+        ) from error
+    with open(lock, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(
+                f"study must be continued by one process at a time, however: another one has {place}; wait for it"
+            ) from error
+        yield

@@ -1,0 +1,211 @@
+"""Estimators of values: a number in a range for each row, with its whole distribution."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from diffor.core.prediction import Prediction
+from diffor.core.table import check_weights
+from diffor.core.target import TargetScale, check_inside
+from diffor.estimators.base import Array, OrdinalEstimator, unchanged_by_failure
+from diffor.estimators.conformal import Calibration, interval_scores, open_intervals
+from diffor.methods import METHODS
+
+Self = TypeVar("Self", bound="ValueEstimator")
+
+N_RANGES = 8
+ZERO_BASED = ("watch time", "lifetime value")
+"""Families whose targets count from zero, whatever the smallest training target is."""
+
+
+class ValueEstimator(RegressorMixin, OrdinalEstimator):
+    """What every estimator of values can do; ``side`` are columns that a method needs beside X (``duration``)."""
+
+    scale_: TargetScale
+    bounds: tuple[float, float] | None
+    default_statistic = "median"
+
+    def fit(
+        self: Self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        groups: Any = None,
+        **side: Any,
+    ) -> Self:
+        """Train on a table and its targets; rows to stop on are held out in turn, or split off, unless given.
+
+        Rows of one of the ``groups`` are held out together.
+
+        **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight and groups ``(n,)``, side columns ``(n,)`` (``_val`` for
+        X_val).
+        """
+        with unchanged_by_failure(self):
+            self._resolve(X_val, y_val)
+            target = as_values(y, "y")
+            self._settle_scale(target, check_weights(sample_weight, len(target)))
+            target_val = None if y_val is None else as_values(y_val, "y_val")
+            if target_val is not None:
+                check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
+            return self._fit(X, target, sample_weight, X_val, target_val, groups, side)
+
+    def _settle_scale(
+        self, target: NDArray[np.float64], weights: Array | None, ends: tuple[float, float] | None = None
+    ) -> None:
+        """Check the method and fit the target's scale; ``ends`` are those of all targets where these are a sample."""
+        self._check_method("value")
+        if weights is not None:
+            target = target[weights > 0]
+        bounds = self._known_bounds(target if ends is None else np.array(ends))
+        if bounds is None and ends is not None and ends[0] < ends[1]:
+            bounds = ends
+        self.scale_ = TargetScale(bounds, self.settings_.transform)
+        self.scale_.fit(target)
+
+    def _known_bounds(self, target: NDArray[np.float64]) -> tuple[float, float] | None:
+        """The bounds as given; where the method counts from zero and there are none, zero and the largest target."""
+        method = METHODS[self.settings_.method]
+        counts_from_zero = method.family in ZERO_BASED and len(target) and 0 <= target.min() < target.max() < np.inf
+        return (0.0, float(target.max())) if self.bounds is None and counts_from_zero else self.bounds
+
+    def predict(
+        self,
+        X: Any,
+        statistic: str | float | None = None,
+        *,
+        n_samples: int | None = None,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> Array:
+        """One value per row: ``median``, ``mean``, ``mode``, ``native`` or a quantile level. **Shape:** -> ``(rows,)``.
+
+        ``native`` is the value that the method's authors decide on.
+        """
+        wanted = self.default_statistic if statistic is None else statistic
+        return np.concatenate([part.statistic(wanted) for part in self._predictions(X, n_samples, side, n_steps)])
+
+    def predict_quantiles(
+        self,
+        X: Any,
+        q: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95),
+        *,
+        n_samples: int | None = None,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> Array:
+        """Quantiles at the levels ``q``; they never cross. **Shape:** -> ``(rows, len(q))``."""
+        self._check_distribution("quantiles", "use predict, or a method with a distribution")
+        return np.concatenate([part.quantile(q) for part in self._predictions(X, n_samples, side, n_steps)])
+
+    def conformalize(self: Self, X_cal: Any, y_cal: Any, **side: Any) -> Self:
+        """Learn from rows kept out of training how wide the intervals of :meth:`predict_interval` must be.
+
+        The rows must be exchangeable with those to come and be neither training nor validation rows. Every coverage
+        may be asked for later; fitting again forgets them.
+
+        **Shape:** X_cal ``(n, p)``, y_cal ``(n,)``.
+        """
+        self._check_conformalize(X_cal, y_cal)
+        y = as_values(y_cal, "y_cal")
+        check_inside(y, self.bounds or (-np.inf, np.inf), "y_cal")
+        low, high = self.scale_.low, self.scale_.high
+        # Bounds that were found in training rows need not hold for others; no interval reaches those targets.
+        known = np.where((y < low) | (y > high), np.inf, y)
+        scores, first = [], 0
+        for part in self._predictions(X_cal, side=side):
+            scores.append(interval_scores(part, known[first : first + len(part)], (low, high)))
+            first += len(part)
+        self.conformal_ = Calibration.of(np.concatenate(scores), (min(low, float(y.min())), max(high, float(y.max()))))
+        return self
+
+    def predict_interval(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        *,
+        n_samples: int | None = None,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> Array:
+        """Interval that holds the target with probability ``coverage``, inside the bounds.
+
+        After :meth:`conformalize`, at least the share ``coverage`` of exchangeable rows is covered, on average over
+        rows and calibration sets. Before, it is the central interval of the model's own distribution
+        (:meth:`Prediction.interval`): no guarantee.
+        A method that predicts a point has none, so its intervals need :meth:`conformalize`.
+
+        **Shape:** -> ``(rows, 2)``.
+        """
+        if self.conformal_ is None:
+            self._check_distribution("intervals", "call conformalize with rows kept out of training first")
+            parts = self._predictions(X, n_samples, side, n_steps)
+            return np.concatenate([part.interval(coverage) for part in parts])
+        self._check_as_calibrated(n_samples, n_steps)
+        threshold = self.conformal_.threshold(coverage)
+        return np.concatenate([self._guaranteed(part, threshold) for part in self._predictions(X, side=side)])
+
+    def predict_opened(
+        self,
+        X: Any,
+        threshold: float | None,
+        n_samples: int | None = None,
+        *,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> tuple[Prediction, Array | None]:
+        """Distributions, and from the same samples the intervals that a calibration's threshold opens.
+
+        ``threshold`` is ``conformal_.threshold(coverage)``; without one there are no such intervals. For rows that come
+        in pieces: what the threshold warns of is said once.
+
+        **Shape:** -> n predictions, ``(n, 2)``.
+        """
+        if threshold is not None:
+            self._check_as_calibrated(n_samples, n_steps)
+        prediction = self.predict_distribution(X, n_samples, n_steps=n_steps, **side)
+        return prediction, None if threshold is None else self._guaranteed(prediction, threshold)
+
+    def _guaranteed(self, prediction: Prediction, threshold: float) -> Array:
+        """Intervals opened as far as the calibration asks. **Shape:** -> ``(rows, 2)``."""
+        if self.conformal_ is not None and np.isinf(threshold):
+            return np.tile(self.conformal_.widest, (len(prediction), 1))
+        return open_intervals(prediction, threshold, (self.scale_.low, self.scale_.high))
+
+    def predict_proba(
+        self,
+        X: Any,
+        cuts: ArrayLike | None = None,
+        *,
+        n_samples: int | None = None,
+        n_steps: int | None = None,
+        **side: Any,
+    ) -> Array:
+        """Probability of each range between the rising ``cuts``, which may be chosen after training.
+
+        Without cuts, the ranges are eight equal parts of the whole.
+
+        **Shape:** -> ``(rows, len(cuts) + 1)``: at or below the first cut, between the cuts, above the last.
+        """
+        check_is_fitted(self, "model_")
+        if cuts is None:
+            cuts = self.scale_.from_unit(np.arange(1, N_RANGES) / N_RANGES)
+        parts = self._predictions(X, n_samples, side, n_steps)
+        return np.concatenate([part.probabilities(cuts) for part in parts])
+
+
+def as_values(y: Any, name: str) -> NDArray[np.float64]:
+    """Targets as float64. **Shape:** ``(n,)``."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    column = column_or_1d(y, warn=True)
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers, however: {error}; grades belong to DiffoRClassifier") from error

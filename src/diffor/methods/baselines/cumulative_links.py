@@ -1,0 +1,172 @@
+"""Cumulative link models: one hidden score for each row, and thresholds that cut it into ranks."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid, pad
+
+from diffor.core.distribution import Distribution, DistributionMethod, decide_as_class
+from diffor.core.method import Method, weighted_mean
+from diffor.methods.baselines.binning import make_binning
+from diffor.methods.baselines.settings import check_not_negative
+
+LINKS = ("logit", "probit", "cloglog")
+FARTHEST = 1e3
+"""Stands for an infinite threshold: finite, so that gradients are."""
+CLOGLOG_BOUNDS = (-60.0, 15.0)
+"""Where the double exponential of the complementary log-log is finite in single precision, with its gradient."""
+
+
+def log_interval(low: Tensor, high: Tensor, link: str) -> Tensor:
+    """Logarithm of the probability between two thresholds, by terms that do not cancel. **Shape:** kept.
+
+    >>> import torch
+    >>> round(log_interval(torch.tensor(0.0), torch.tensor(FARTHEST), "logit").exp().item(), 3)
+    0.5
+    """
+    if link == "logit":
+        return logsigmoid(high) + logsigmoid(-low) + _log_complement(low - high)
+    if link == "probit":
+        # The logarithm is exact in the lower tail only, so an interval in the upper is mirrored.
+        is_upper = low + high > 0
+        low, high = torch.where(is_upper, -high, low), torch.where(is_upper, -low, high)
+        log_high: Tensor = torch.special.log_ndtr(high)
+        log_low: Tensor = torch.special.log_ndtr(low)
+        return log_high + _log_complement(log_low - log_high)
+    low, high = low.clamp(*CLOGLOG_BOUNDS), high.clamp(*CLOGLOG_BOUNDS)
+    return -low.exp() + _log_complement(-low.exp() * torch.expm1(high - low))
+
+
+def _log_complement(log_probability: Tensor) -> Tensor:
+    """Logarithm of one minus a probability, given by its logarithm. **Shape:** kept."""
+    return torch.log(-torch.expm1(log_probability.clamp(max=-1e-30)))
+
+
+def rank_log_probabilities(score: Tensor, thresholds: Tensor, link: str) -> Tensor:
+    """Logarithm of the probability of each rank. **Shape:** ``(n,)``, ``(K - 1,)`` -> ``(n, K)``."""
+    borders = thresholds - score[:, None]
+    return log_interval(pad(borders, (1, 0), value=-FARTHEST), pad(borders, (0, 1), value=FARTHEST), link)
+
+
+def inverse_link(shares: Tensor, link: str) -> Tensor:
+    """Threshold below which each share lies. **Shape:** kept.
+
+    >>> import torch
+    >>> [round(inverse_link(torch.tensor(0.5), link).item(), 3) for link in LINKS]
+    [0.0, 0.0, -0.367]
+    """
+    if link == "logit":
+        return shares.logit()
+    if link == "probit":
+        threshold: Tensor = torch.special.ndtri(shares)
+        return threshold
+    return (-torch.log1p(-shares)).log()
+
+
+class OrderedLogit(DistributionMethod):
+    """Proportional odds (McCullagh, 1980), as a cumulative link model on features (Vargas et al., 2020).
+
+    Thresholds are a first one and squared steps, so they rise. ``min_distance`` is added to each step.
+
+    NOTE[DIFF]: the thresholds start where they fit the training shares of the ranks, and the loss is exact in the
+    tails where the source clips probabilities.
+
+    **Shape:** features ``(n, d)``.
+
+    >>> import torch
+    >>> method = OrderedLogit(n_features=4, n_grades=3)
+    >>> method.prepare(torch.tensor([0.0, 0.5, 0.5, 1.0]))
+    >>> [round(share, 2) for share in method.distribution(torch.zeros(1, 4)).probabilities[0].tolist()]
+    [0.29, 0.43, 0.29]
+    """
+
+    family: ClassVar[str] = "ranks"
+    title: ClassVar[str] = "cumulative link, logit"
+    paper: ClassVar[str] = "McCullagh, JRSS B 1980; Vargas et al., Neurocomputing 2020"
+    evidence: ClassVar[str] = "code"
+    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
+    is_reconstruction: ClassVar[bool] = False
+    native_statistic: ClassVar[str] = "own"
+    link: ClassVar[str] = "logit"
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        min_distance: float = 0.0,
+        n_grades: int | None = None,
+        n_bins: int = 50,
+        policy: str = "quantile",
+    ) -> None:
+        super().__init__()
+        check_not_negative(min_distance=min_distance)
+        self.min_distance = min_distance
+        self.binning = make_binning(n_grades, n_bins, policy)
+        self.score = nn.Linear(n_features, 1, bias=False)  # the first threshold is the bias
+        self.first = nn.Parameter(torch.zeros(1))
+        self.steps = nn.Parameter(torch.ones(self.binning.n_bins - 2))
+
+    def prepare(self, y: Tensor, **side: Tensor) -> None:
+        """Fit the ranks and start from their shares. **Shape:** ``(n,)``."""
+        self.binning.fit(y)
+        thresholds = inverse_link(self.binning.shares(y).double().cumsum(dim=0)[:-1], self.link)
+        with torch.no_grad():
+            self.first.copy_(thresholds[:1])
+            self.steps.copy_((thresholds.diff() - self.min_distance).clamp(min=1e-6).sqrt())
+
+    @property
+    def thresholds(self) -> Tensor:
+        """Rising thresholds. **Shape:** ``(K - 1,)``."""
+        return torch.cat([self.first, self.first + (self.steps.square() + self.min_distance).cumsum(dim=0)])
+
+    def log_probabilities(self, features: Tensor) -> Tensor:
+        """Logarithm of the probability of each rank. **Shape:** ``(n, d)`` -> ``(n, K)``."""
+        return rank_log_probabilities(torch.squeeze(self.score(features), 1), self.thresholds, self.link)
+
+    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Negative log-likelihood of the rank. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
+        chosen = self.log_probabilities(features).gather(1, self.binning.index(y)[:, None])[:, 0]
+        return {"likelihood": weighted_mean(-chosen, weights)}
+
+    def distribution(self, features: Tensor, **side: Tensor) -> Distribution:
+        """Steps at the grades, or bins of values. **Shape:** ``(n, d)`` -> n distributions."""
+        return self.binning.distribution(self.log_probabilities(features).softmax(dim=1))
+
+    def native(self, distribution: Distribution, **side: Tensor) -> Tensor:
+        """The most probable grade, or the mean of a value. **Shape:** -> ``(n,)``."""
+        return decide_as_class(distribution)
+
+
+class OrderedProbit(OrderedLogit):
+    """Cumulative link model with a normal link (Vargas et al., 2020). **Shape:** features ``(n, d)``.
+
+    >>> import torch
+    >>> list(OrderedProbit(n_features=4, n_grades=3).loss(torch.randn(6, 4), torch.rand(6)))
+    ['likelihood']
+    """
+
+    title: ClassVar[str] = "cumulative link, probit"
+    link: ClassVar[str] = "probit"
+
+
+class OrderedCloglog(OrderedLogit):
+    """Cumulative link model with the complementary log-log (Vargas et al., 2020). **Shape:** features ``(n, d)``.
+
+    >>> import torch
+    >>> list(OrderedCloglog(n_features=4, n_grades=3).loss(torch.randn(6, 4), torch.rand(6)))
+    ['likelihood']
+    """
+
+    title: ClassVar[str] = "cumulative link, complementary log-log"
+    link: ClassVar[str] = "cloglog"
+
+
+CUMULATIVE_LINK_METHODS: dict[str, type[Method]] = {
+    "ordered-logit": OrderedLogit,
+    "ordered-probit": OrderedProbit,
+    "ordered-cloglog": OrderedCloglog,
+}
+"""Cumulative link models, by name."""

@@ -1,0 +1,269 @@
+"""Methods that predict the target itself: value regression by four losses, and regression with ranked pairs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import huber_loss
+
+from diffor.core.distribution import ClippedNormal, Distribution, DistributionMethod, PointMethod
+from diffor.core.method import Method, weighted_mean
+from diffor.methods.baselines.binning import check_targets
+from diffor.methods.baselines.settings import check_not_negative, check_positive
+
+SMALLEST_SCALE = 1e-6
+"""Targets that spread less than this are taken for constant."""
+LOG_SPREADS = (-7.0, 7.0)
+"""Bounds of a predicted log spread, in units of the targets' own: a likelihood without them has no maximum."""
+
+
+class StandardScale(nn.Module):
+    """Moves targets to the mean (or median) 0 and the standard deviation 1 of the training targets, and back.
+
+    >>> import torch
+    >>> scale = StandardScale()
+    >>> scale.fit(torch.tensor([0.0, 0.5, 1.0]))
+    >>> [round(value, 3) for value in scale(torch.tensor([0.5, 1.0])).tolist()]
+    [0.0, 1.225]
+    """
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, *, around_median: bool = False) -> None:
+        super().__init__()
+        self.around_median = around_median
+        self.register_buffer("centre", torch.tensor(0.5))
+        self.register_buffer("spread", torch.tensor(1.0))
+
+    @torch.no_grad()
+    def fit(self, y: Tensor) -> None:
+        """Look at the training targets. **Shape:** ``(n,)``."""
+        check_targets(y)
+        centre = y.median() if self.around_median else y.double().mean()
+        spread = y.double().std(correction=0)
+        self.centre.copy_(centre)
+        self.spread.copy_(spread if spread > SMALLEST_SCALE else torch.ones_like(spread))
+
+    def forward(self, y: Tensor) -> Tensor:
+        """Standardise. **Shape:** kept."""
+        return (y - self.centre) / self.spread
+
+    def back(self, z: Tensor) -> Tensor:
+        """Undo :meth:`forward`. **Shape:** kept."""
+        return self.centre + self.spread * z
+
+
+class ValueRegression(PointMethod):
+    """One output, the standardised target; which loss is the subclass's affair.
+
+    An output of zero is the training mean (for absolute errors the median), so training starts from the best constant.
+    """
+
+    family: ClassVar[str] = "point"
+    paper: ClassVar[str] = "textbook"
+    evidence: ClassVar[str] = "standard"
+    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
+    is_reconstruction: ClassVar[bool] = False
+    native_statistic: ClassVar[str] = "own"
+    around_median: ClassVar[bool] = False
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(n_features, 1)
+        self.scale = StandardScale(around_median=self.around_median)
+
+    def prepare(self, y: Tensor, **side: Tensor) -> None:
+        """Fit the scale. **Shape:** ``(n,)``."""
+        self.scale.fit(y)
+
+    def output(self, features: Tensor) -> Tensor:
+        """Predicted target, standardised. **Shape:** ``(n, d)`` -> ``(n,)``."""
+        return torch.squeeze(self.head(features), 1)
+
+    def value(self, features: Tensor, **side: Tensor) -> Tensor:
+        """Predicted target. **Shape:** ``(n, d)`` -> ``(n,)``."""
+        return self.scale.back(self.output(features))
+
+    @abstractmethod
+    def penalty(self, output: Tensor, target: Tensor) -> Tensor:
+        """Loss of each row, both standardised. **Shape:** ``(n,)``, ``(n,)`` -> ``(n,)``."""
+
+    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """The mean penalty. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
+        return {"value": weighted_mean(self.penalty(self.output(features), self.scale(y)), weights)}
+
+
+class SquaredValue(ValueRegression):
+    """Value regression by squared errors: it learns the conditional mean. **Shape:** features ``(n, d)``.
+
+    >>> import torch
+    >>> method = SquaredValue(n_features=4)
+    >>> method.prepare(torch.rand(8))
+    >>> list(method.loss(torch.randn(8, 4), torch.rand(8)))
+    ['value']
+    """
+
+    title: ClassVar[str] = "value regression, squared error"
+
+    def penalty(self, output: Tensor, target: Tensor) -> Tensor:
+        """Squared error."""
+        return (output - target).square()
+
+
+class AbsoluteValue(ValueRegression):
+    """Value regression by absolute errors: it learns the conditional median. **Shape:** features ``(n, d)``.
+
+    >>> import torch
+    >>> AbsoluteValue(n_features=4).penalty(torch.tensor([1.0]), torch.tensor([3.0])).tolist()
+    [2.0]
+    """
+
+    title: ClassVar[str] = "value regression, absolute error"
+    around_median: ClassVar[bool] = True
+
+    def penalty(self, output: Tensor, target: Tensor) -> Tensor:
+        """Absolute error."""
+        return (output - target).abs()
+
+
+class HuberValue(ValueRegression):
+    """Value regression by Huber's loss: squared errors up to ``delta`` standard deviations, absolute beyond.
+
+    **Shape:** features ``(n, d)``.
+
+    >>> import torch
+    >>> HuberValue(n_features=4).penalty(torch.tensor([0.5, 3.0]), torch.zeros(2)).tolist()
+    [0.125, 2.5]
+    """
+
+    title: ClassVar[str] = "value regression, Huber loss"
+
+    def __init__(self, n_features: int, *, delta: float = 1.0) -> None:
+        super().__init__(n_features)
+        check_positive(delta=delta)
+        self.delta = delta
+
+    def penalty(self, output: Tensor, target: Tensor) -> Tensor:
+        """Half the squared error, going on straight beyond ``delta``."""
+        return huber_loss(output, target, reduction="none", delta=self.delta)
+
+
+class GaussianValue(DistributionMethod):
+    """Value regression by the normal likelihood: a mean and a spread for each row.
+
+    **Shape:** features ``(n, d)``.
+
+    >>> import torch
+    >>> method = GaussianValue(n_features=4)
+    >>> method.distribution(torch.zeros(2, 4)).mean.shape
+    torch.Size([2])
+    """
+
+    family: ClassVar[str] = "point"
+    title: ClassVar[str] = "value regression, normal likelihood"
+    paper: ClassVar[str] = "textbook"
+    evidence: ClassVar[str] = "standard"
+    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
+    is_reconstruction: ClassVar[bool] = False
+    native_statistic: ClassVar[str] = "own"
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(n_features, 2)
+        self.scale = StandardScale()
+
+    def prepare(self, y: Tensor, **side: Tensor) -> None:
+        """Fit the scale. **Shape:** ``(n,)``."""
+        self.scale.fit(y)
+
+    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Negative log-likelihood of the standardised target. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
+        centre, log_spread = self.head(features).unbind(dim=1)
+        return {"likelihood": weighted_mean(normal_penalty(centre, log_spread, self.scale(y)), weights)}
+
+    def distribution(self, features: Tensor, **side: Tensor) -> Distribution:
+        """The normal, clipped to [0, 1]. **Shape:** ``(n, d)`` -> n distributions."""
+        centre, log_spread = self.head(features).unbind(dim=1)
+        return ClippedNormal(self.scale.back(centre), self.scale.spread * log_spread.clamp(*LOG_SPREADS).exp())
+
+    def native(self, distribution: Distribution, **side: Tensor) -> Tensor:
+        """The normal's own mean, before clipping. **Shape:** -> ``(n,)``."""
+        return distribution.centre if isinstance(distribution, ClippedNormal) else distribution.mean
+
+
+def normal_penalty(centre: Tensor, log_spread: Tensor, target: Tensor) -> Tensor:
+    """Negative log-likelihood of a normal, without its constant. **Shape:** ``(n,)`` each -> ``(n,)``.
+
+    >>> import torch
+    >>> normal_penalty(torch.zeros(1), torch.zeros(1), torch.tensor([2.0])).tolist()
+    [2.0]
+    """
+    bounded = log_spread.clamp(*LOG_SPREADS)
+    return bounded + ((target - centre) * (-bounded).exp()).square() / 2
+
+
+class RankedValue(ValueRegression):
+    """AADB (Kong et al., 2016): squared errors, and a hinge on all pairs of a batch that stand in the wrong order.
+
+    The constants are those of a released reimplementation. ``margin`` is a share of the target's range, as the
+    squared errors are here: the two terms keep the proportion of the source, whose scores lie in [0, 1].
+
+    NOTE[DIFF]: the source's attributes and its pairs by one rater need labels that targets alone do not have, and
+    pairs of equal targets are left out: the source pushes one of them up.
+
+    **Shape:** features ``(n, d)``.
+
+    >>> import torch
+    >>> sorted(RankedValue(n_features=4).loss(torch.randn(8, 4), torch.rand(8)))
+    ['order', 'value']
+    """
+
+    title: ClassVar[str] = "AADB"
+    paper: ClassVar[str] = "Kong et al., ECCV 2016"
+    evidence: ClassVar[str] = "reimplementation"
+
+    def __init__(self, n_features: int, *, margin: float = 0.02, rank_weight: float = 1.0) -> None:
+        super().__init__(n_features)
+        check_not_negative(margin=margin, rank_weight=rank_weight)
+        self.margin, self.rank_weight = margin, rank_weight
+
+    def penalty(self, output: Tensor, target: Tensor) -> Tensor:
+        """Squared error in units of the range."""
+        return ((output - target) * self.scale.spread).square()
+
+    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Mean squared error and mean hinge of the ordered pairs. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)``."""
+        output = self.output(features)
+        order = pair_hinge(self.scale.back(output), y, self.margin, weights)
+        value = weighted_mean(self.penalty(output, self.scale(y)), weights)
+        return {"value": value, "order": self.rank_weight * order}
+
+
+def pair_hinge(value: Tensor, y: Tensor, margin: float, weights: Tensor | None = None) -> Tensor:
+    """Mean over pairs with unequal targets of how far the values fall short of the right order by ``margin``.
+
+    **Shape:** ``(n,)``, ``(n,)``, weights ``(n,)`` -> a scalar.
+
+    >>> import torch
+    >>> round(pair_hinge(torch.tensor([0.5, 0.4, 0.9]), torch.tensor([0.1, 0.2, 0.2]), margin=0.02).item(), 3)
+    0.06
+    """
+    above = (y[:, None] > y[None, :]).to(value)
+    if weights is not None:
+        above = above * weights[:, None] * weights[None, :]
+    shortfall = (margin - (value[:, None] - value[None, :])).clamp(min=0)
+    return (above * shortfall).sum() / above.sum().clamp(min=torch.finfo(value.dtype).tiny)
+
+
+POINT_METHODS: dict[str, type[Method]] = {
+    "value-squared": SquaredValue,
+    "value-absolute": AbsoluteValue,
+    "value-huber": HuberValue,
+    "value-gaussian": GaussianValue,
+    "aadb": RankedValue,
+}
+"""Methods that predict the target itself, by name."""

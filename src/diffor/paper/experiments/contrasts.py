@@ -1,0 +1,149 @@
+"""Paired differences: how far a method is from a reference on the same rows, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from diffor.bench.leaderboard import MEASURES, Cells, Measure, common_seeds, names_in
+
+CONFIDENCE = 0.95
+ALL_SETS = "all sets"
+COMPARED = tuple(
+    measure
+    for name in ("mae", "crps", "srcc")
+    for measure in MEASURES
+    if (measure.name, measure.task) == (name, "value")
+)
+"""What variants are compared in: two that are better when lower, as shares of the reference's, and a correlation."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A method less its reference: the mean over seeds and its confidence interval.
+
+    Errors are relative, 0.05 for five percent more; correlations are plain differences.
+    """
+
+    dataset: str
+    method: str
+    metric: str
+    mean: float
+    low: float
+    high: float
+    n_seeds: int
+    method_mean: float
+    reference_mean: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves zero out."""
+        return self.low > 0 or self.high < 0
+
+    def verdict(self, greater_is_better: bool = False) -> str:
+        """``worse``, ``better`` or ``not clearly different``."""
+        if not self.is_clear:
+            return "not clearly different"
+        return "better" if (self.mean > 0) == greater_is_better else "worse"
+
+
+def student_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> tuple[float, float, float]:
+    """Mean of a few values with the ends of its interval by Student's t.
+
+    **Shape:** values ``(n,)``, at least two.
+
+    >>> [round(number, 3) for number in student_interval([1.0, 2.0, 3.0])]
+    [2.0, -0.484, 4.484]
+    """
+    from scipy.stats import t  # here, since importing scipy.stats takes long
+
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1 or len(found) < 2:
+        raise ValueError(
+            f"an interval needs at least two values, however: shape={found.shape}; run with more seeds, as --seeds 5"
+        )
+    half = float(t.ppf((1 + confidence) / 2, len(found) - 1) * found.std(ddof=1) / math.sqrt(len(found)))
+    mean = float(found.mean())
+    return mean, mean - half, mean + half
+
+
+def is_relative(measure: Measure) -> bool:
+    """Whether differences are shares of the reference: of errors, not of correlations."""
+    return not measure.greater_is_better
+
+
+def seed_differences(
+    cells: Cells, dataset: str, method: str, reference: str, measure: Measure
+) -> dict[int, tuple[float, float, float]]:
+    """For each seed that both have: difference, the method's score, the reference's."""
+    found = {}
+    for seed in common_seeds(cells, dataset, (method, reference)):
+        ours, theirs = (cells[dataset, name, seed]["metrics"].get(measure.name) for name in (method, reference))
+        if ours is None or theirs is None:
+            continue
+        difference = (ours - theirs) / theirs if is_relative(measure) else ours - theirs
+        found[seed] = (difference, ours, theirs)
+    return found
+
+
+def contrasts(
+    cells: Cells, reference: str, methods: Sequence[str], measures: Iterable[Measure] = COMPARED
+) -> list[Contrast]:
+    """Every method against the reference on every data set, and over all sets where there are several.
+
+    Over all sets, each seed counts with its mean over those data sets on which all methods have it.
+    """
+    found = []
+    datasets = names_in(cells, 0)
+    for measure in measures:
+        for method in methods:
+            by_set = {name: seed_differences(cells, name, method, reference, measure) for name in datasets}
+            by_set = {name: rows for name, rows in by_set.items() if len(rows) > 1}
+            found += [_contrast(name, method, measure, list(rows.values())) for name, rows in by_set.items()]
+            if len(by_set) > 1:
+                seeds = sorted(set.intersection(*(set(rows) for rows in by_set.values())))
+                rows = [tuple(np.mean([by_set[name][seed] for name in by_set], axis=0)) for seed in seeds]
+                if len(rows) > 1:
+                    found.append(_contrast(ALL_SETS, method, measure, rows))
+    return found
+
+
+def _contrast(dataset: str, method: str, measure: Measure, rows: Sequence[Sequence[float]]) -> Contrast:
+    differences, ours, theirs = np.asarray(rows, dtype=np.float64).T
+    mean, low, high = student_interval(differences)
+    return Contrast(dataset, method, measure.name, mean, low, high, len(rows), float(ours.mean()), float(theirs.mean()))
+
+
+def amount(contrast: Contrast, measure: Measure) -> str:
+    """A difference with its interval, in words of a table.
+
+    >>> one = Contrast("wine", "b", "mae", 0.05, 0.01, 0.09, 5, 1.05, 1.0)
+    >>> amount(one, COMPARED[0])
+    '+5.0 % (+1.0 to +9.0)'
+    """
+    scale, unit, digits = (100, " %", 1) if is_relative(measure) else (1, "", 3)
+    mean, low, high = (f"{scale * value:+.{digits}f}" for value in (contrast.mean, contrast.low, contrast.high))
+    return f"{mean}{unit} ({low} to {high})"
+
+
+def level_cells(contrast: Contrast, measure: Measure) -> tuple[str, str]:
+    """Scores of the reference and of the method, in words of a table; errors of all sets have no unit in common.
+
+    >>> level_cells(Contrast("wine", "b", "mae", 0.05, 0.01, 0.09, 5, 1.05, 1.0), COMPARED[0])
+    ('1', '1.05')
+    >>> level_cells(Contrast(ALL_SETS, "b", "mae", 0.05, 0.01, 0.09, 5, 1.05, 1.0), COMPARED[0])
+    ('-', '-')
+    """
+    if contrast.dataset == ALL_SETS and is_relative(measure):
+        return "-", "-"
+    return f"{contrast.reference_mean:.4g}", f"{contrast.method_mean:.4g}"
+
+
+def as_numbers(found: Iterable[Contrast]) -> list[dict[str, Any]]:
+    """Contrasts as plain dicts."""
+    return [asdict(one) for one in found]

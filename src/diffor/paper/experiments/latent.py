@@ -1,0 +1,206 @@
+"""The latent space: do the heads learn different things? The paper's t-SNE picture, and numbers for what it claims.
+
+Every head has weights of its own, so their hidden vectors lie apart before anything is learned. A picture of clusters
+by head says little, then: the same picture and numbers are given for the untrained model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from diffor.estimators.chain import own_features
+from diffor.paper.experiments import figures
+from diffor.paper.experiments.findings import Findings
+from diffor.paper.theory.representation import effective_rank, embeddings
+from diffor.reports import plots
+from diffor.reports.html import Figure, Heading, Paragraph, Section, Table
+
+Array = NDArray[np.float64]
+
+N_DRAWN = 150
+"""Rows whose hidden vectors are drawn, each once for every head."""
+UNTRAINED = {"max_steps": 1, "learning_rate": 1e-12}
+"""Settings under which a fit leaves the weights as they were drawn."""
+
+
+@dataclass(frozen=True)
+class HeadNumbers:
+    """What the picture of the heads' hidden vectors claims, in numbers."""
+
+    silhouette: float
+    """How far vectors lie from those of other heads, between -1 and 1; 1 is far apart."""
+    silhouette_centred: float
+    """The same after each head's mean is taken away: what is left depends on the row."""
+    rank_of_all: float
+    """Directions that the row-dependent parts of all heads use together."""
+    rank_of_one: float
+    """The same for one head, on average."""
+    similarity: float
+    """Mean linear similarity (CKA) of what two heads say about the rows: 1 where they say the same."""
+    unexplained: float
+    """Share of the target's variance that a linear reading of all heads misses on rows that it was not fitted on."""
+
+
+MEASURES = {
+    "silhouette": "silhouette",
+    "silhouette_centred": "silhouette, each head's mean taken away",
+    "rank_of_all": "directions of all heads",
+    "rank_of_one": "directions of one head, on average",
+    "similarity": "similarity of two heads (CKA)",
+    "unexplained": "share of the target's variance that is missed",
+}
+"""What tables call the numbers."""
+APART = 0.1
+"""A silhouette below this tells next to nothing about which head a vector belongs to."""
+
+
+def heads_of(model: Any, x: Any, n_samples: int = 4) -> Array:
+    """Hidden vectors of each head at its own time, of the first DiffoR member. **Shape:** -> ``(n, S, hidden)``."""
+    import torch
+
+    member, features, keys = own_features(model, x)
+    method: Any = member.method
+    with torch.no_grad():
+        hidden = embeddings(method, method.read(features, keys, n_samples).estimates)[2]
+    return np.asarray(hidden.reshape(len(hidden), method.n_increments, -1), dtype=np.float64)
+
+
+def measure_heads(hidden: ArrayLike, y: ArrayLike) -> HeadNumbers:
+    """Numbers of the heads' hidden vectors. **Shape:** hidden ``(n, S, h)``, y ``(n,)``, at least two heads."""
+    from sklearn.metrics import silhouette_score
+
+    vectors, true = np.asarray(hidden, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    n, count, _ = vectors.shape
+    if count < 2:
+        raise ValueError(f"heads can be compared where there are two or more, however: {count}; raise n_increments")
+    heads, centred, half = np.tile(np.arange(count), n), vectors - vectors.mean(axis=0), n // 2
+    flat = vectors.reshape(n, -1)
+    return HeadNumbers(
+        silhouette=float(silhouette_score(vectors.reshape(n * count, -1), heads)),
+        silhouette_centred=float(silhouette_score(centred.reshape(n * count, -1), heads)),
+        rank_of_all=effective_rank(centred.reshape(n, -1)).entropy,
+        rank_of_one=float(np.mean([effective_rank(centred[:, head]).entropy for head in range(count)])),
+        similarity=mean_similarity(centred),
+        unexplained=share_missed((flat[:half], true[:half]), (flat[half:], true[half:])),
+    )
+
+
+def share_missed(fitted: tuple[Array, Array], others: tuple[Array, Array]) -> float:
+    """Share of the target's variance in other rows that a linear reading of the vectors misses.
+
+    There may be more numbers in the vectors than rows, so the reading is held back as cross-validation on the rows that
+    it is fitted on prefers. **Shape:** ``(n, D)``, ``(n,)`` and ``(m, D)``, ``(m,)``.
+
+    >>> rows = np.random.default_rng(0).normal(size=(80, 3))
+    >>> round(share_missed((rows[:40], rows[:40, 0]), (rows[40:], rows[40:, 0])), 3)
+    0.0
+    """
+    from sklearn.linear_model import RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    reading = make_pipeline(StandardScaler(), RidgeCV(np.geomspace(1e-6, 1e6, 25))).fit(*fitted)
+    return 1.0 - float(reading.score(*others))
+
+
+def mean_similarity(centred: ArrayLike) -> float:
+    """Mean linear CKA of each two heads. **Shape:** ``(n, S, h)``, each head's mean taken away.
+
+    >>> same = np.random.default_rng(0).normal(size=(50, 1, 3)).repeat(2, axis=1)
+    >>> round(mean_similarity(same - same.mean(axis=0)), 6)
+    1.0
+    """
+    heads = np.moveaxis(np.asarray(centred, dtype=np.float64), 1, 0)
+    own = [np.linalg.norm(one.T @ one) for one in heads]
+    found = [
+        np.linalg.norm(heads[first].T @ heads[second]) ** 2 / max(own[first] * own[second], np.finfo(float).tiny)
+        for first in range(len(heads))
+        for second in range(first)
+    ]
+    return float(np.mean(found))
+
+
+def read_latent(trained: ArrayLike, untrained: ArrayLike, y: ArrayLike, seed: int = 0, about: str = "") -> Findings:
+    """What hidden vectors of a trained and of an untrained model say. **Shape:** ``(n, S, h)`` each, y ``(n,)``."""
+    both = {"trained": np.asarray(trained), "untrained": np.asarray(untrained)}
+    numbers = {name: measure_heads(hidden, y) for name, hidden in both.items()}
+    sections: list[Section] = [Heading("The heads' hidden vectors"), Paragraph(about)] if about else []
+    for name, hidden in both.items():
+        points, heads = head_map_points(hidden[:N_DRAWN], seed)
+        ax = figures.head_map(points, heads)
+        caption = f"The {name} model: {min(len(hidden), N_DRAWN)} rows, each once for every head, by t-SNE."
+        sections.append(Figure(plots.figure_svg(ax), f"Hidden vectors of the {name} model's heads", caption))
+    said = sentences(numbers["trained"], numbers["untrained"])
+    rows = tuple((words, *(f"{getattr(numbers[name], key):.2f}" for name in both)) for key, words in MEASURES.items())
+    sections += [Table("The same in numbers.", ("measure", *both), rows), *(Paragraph(text) for text in said)]
+    return Findings(said, {name: asdict(one) for name, one in numbers.items()}, sections)
+
+
+def head_map_points(hidden: Array, seed: int) -> tuple[Array, NDArray[np.int64]]:
+    """Places of the vectors on a map by t-SNE, and whose they are. **Shape:** -> ``(n * S, 2)``, ``(n * S,)``."""
+    from sklearn.manifold import TSNE
+
+    n, count, _ = hidden.shape
+    flat = hidden.reshape(n * count, -1)
+    perplexity = min(30.0, (len(flat) - 1) / 3)
+    places = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(flat.astype(np.float32))
+    return np.asarray(places, dtype=np.float64), np.tile(np.arange(1, count + 1), n)
+
+
+def sentences(trained: HeadNumbers, untrained: HeadNumbers) -> list[str]:
+    """What the numbers mean, also where the picture misleads."""
+    is_apart = trained.silhouette >= APART
+    if untrained.silhouette > max(1.25 * trained.silhouette, APART):
+        beside = "farther apart"
+    else:
+        beside = "as far apart" if untrained.silhouette >= 0.8 * trained.silhouette else "less far apart"
+    why = ", because each head has weights of its own" if untrained.silhouette >= APART else ""
+    told = "tells" if trained.silhouette_centred >= APART else "does not tell"
+    alike = (
+        "the same" if trained.similarity > 0.9 else "much the same" if trained.similarity > 0.6 else "different things"
+    )
+    return [
+        f"Heads {'lie apart' if is_apart else 'do not lie apart'}, with a silhouette of {trained.silhouette:.2f}; "
+        f"untrained ones lie {beside}, {untrained.silhouette:.2f}{why}. What a head makes of a row beside its own mean "
+        f"{told} which head it is ({trained.silhouette_centred:.2f}).",
+        f"Two heads say {alike} about the rows: their similarity is {trained.similarity:.2f} on average, "
+        f"{untrained.similarity:.2f} before training.",
+        f"All heads together use {trained.rank_of_all:.1f} directions, one of them {trained.rank_of_one:.1f} "
+        f"({untrained.rank_of_all:.1f} and {untrained.rank_of_one:.1f} before training).",
+    ]
+
+
+DATASETS_TRIED = ("vlengagement", "movies", "diabetes")
+"""The first of these that is there is looked at; the last always is."""
+SMALL = {"objective": "one_call", "batch_size": 128, "max_steps": 1500, "learning_rate": 1e-3}
+QUICK = {**SMALL, "batch_size": 32, "width": 16, "max_steps": 10, "evaluate_every": 5}
+SETTINGS: dict[str | None, dict[str, Any]] = {None: {}, "small": SMALL, "quick": QUICK}
+MAX_ROWS, MAX_LOOKED_AT = 5000, 1000
+
+
+def run_latent(dataset: str, root: str | None = None, size: str | None = None, seed: int = 0) -> Findings:
+    """Train the paper's model on a data set, and look at its heads on test rows beside those of an untrained one."""
+    from diffor.bench.peers.ours import own_settings
+    from diffor.datasets import DATASETS
+    from diffor.estimators.api import DiffoRRegressor
+
+    source = DATASETS[dataset]
+    samples, (train, test) = source.read(root), source.split(root, seed)
+    generator = np.random.default_rng(seed)
+    train, test = (generator.permutation(rows)[: (80 if size == "quick" else MAX_ROWS)] for rows in (train, test))
+    test = test[:MAX_LOOKED_AT]
+    found = []
+    for extra in ({}, UNTRAINED):
+        given = {**SETTINGS[size], **extra, "bounds": source.bounds, "random_state": seed, "verbose": 0}
+        model = DiffoRRegressor("paper", **own_settings("paper", given)).fit(samples.x.iloc[train], samples.y[train])
+        found.append(heads_of(model, samples.x.iloc[test]))
+    named = f"The preset paper, size {size}," if size else "The preset paper"
+    about = (
+        f"{named} on {dataset}, seed {seed}: {len(train)} rows to learn from, {len(test)} to look at. "
+        "A hidden vector is what a head makes of the estimate at its own time."
+    )
+    return read_latent(found[0], found[1], samples.y[test], seed, about)

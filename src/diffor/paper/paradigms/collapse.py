@@ -1,0 +1,280 @@
+"""Mean collapse: between separated modes, the best answer to squared error is a value that never occurs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from diffor.core.prediction import Prediction
+from diffor.datasets.open.synthetic import Bimodal
+from diffor.metrics import crps_each, mae, rmse
+from diffor.paper.paradigms.fitting import (
+    DIFFOR,
+    DIFFOR_HEADS,
+    FULL,
+    LONG_STEPS,
+    QUICK,
+    TITLES,
+    Measured,
+    Size,
+    Values,
+    draw_rows,
+    fit_method,
+    in_seeds,
+    over_seeds,
+    significant,
+    with_long_chain,
+)
+
+SEPARATIONS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)
+"""Distances between neighbouring modes, in their spreads, at which the density at the mean is computed."""
+TRAINED_SEPARATION = 24.0
+"""... and that at which methods are trained."""
+SQUARED, CLASSES, LONG = "value-squared", "cross-entropy", f"diffor, {LONG_STEPS} steps"
+
+
+def mixture_density(y: ArrayLike, centres: ArrayLike, spread: float, weights: ArrayLike | None = None) -> Values:
+    """Density of a mixture of normals of one spread; equal weights unless given.
+
+    **Shape:** y ``(...)``, centres and weights ``(m,)`` or ``(..., m)`` -> ``(...)``.
+
+    >>> mixture_density([0.0], [0.0], 1.0).round(4).tolist()
+    [0.3989]
+    """
+    middle = np.asarray(centres, dtype=np.float64)
+    shares = np.full(middle.shape[-1], 1 / middle.shape[-1]) if weights is None else np.asarray(weights)
+    offset = (np.asarray(y, dtype=np.float64)[..., None] - middle) / spread
+    return np.asarray((shares * np.exp(-(offset**2) / 2)).sum(axis=-1) / (spread * np.sqrt(2 * np.pi)))
+
+
+def density_at_mean(separation: float, n_modes: int = 2) -> float:
+    """Density at the mean of equally heavy modes in a row, as a share of the density at the mode that is highest.
+
+    ``separation`` is the distance of neighbouring modes in their spreads. Of two modes it is near
+    ``2 exp(-separation^2 / 8)``, as the paper derives; of an odd number the mean stands on the middle mode.
+
+    >>> round(density_at_mean(8), 6), round(density_at_mean(8, n_modes=3), 6)
+    (0.000671, 1.0)
+    """
+    centres = separation * (np.arange(n_modes) - (n_modes - 1) / 2)
+    at_mean = mixture_density(0.0, centres, 1.0)
+    return float(at_mean / max(float(mixture_density(centres, centres, 1.0).max()), float(at_mean)))
+
+
+def law_of(separation: float) -> Bimodal:
+    """The law of two modes, four units apart, with the spread that makes them ``separation`` spreads distant."""
+    law = Bimodal()
+    law.spread = 2 * law.distance / separation
+    return law
+
+
+def true_density(law: Bimodal, x: pd.DataFrame, y: Values) -> Values:
+    """Density of the law at one or several places of each row. **Shape:** ``(n,)`` or ``(n, c)``, kept."""
+    upper, centre = law.upper_weight(x), law.centre(x)
+    centres = np.stack([centre - law.distance, centre + law.distance], axis=-1)
+    weights = np.stack([1 - upper, upper], axis=-1)
+    if y.ndim == 2:
+        centres, weights = centres[:, None], weights[:, None]
+    return mixture_density(y, centres, law.spread, weights)
+
+
+def heavier_mode(law: Bimodal, x: pd.DataFrame) -> Values:
+    """Centre of the mode that more of a row's probability belongs to. **Shape:** ``(n,)``."""
+    return np.asarray(law.centre(x) + np.where(law.upper_weight(x) > 0.5, law.distance, -law.distance))
+
+
+def in_gap(law: Bimodal, x: pd.DataFrame, y: Values) -> float:
+    """Share of values in the middle half of the gap between the modes. **Shape:** ``(n,)`` or ``(n, c)``."""
+    centre = law.centre(x) if y.ndim == 1 else law.centre(x)[:, None]
+    return float((np.abs(y - centre) < law.distance / 2).mean())
+
+
+def true_in_gap(law: Bimodal, x: pd.DataFrame) -> float:
+    """Probability of the middle half of the gap, from the law's distribution function."""
+    centre = law.centre(x)
+    return float((law.cdf(x, centre + law.distance / 2) - law.cdf(x, centre - law.distance / 2)).mean())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One way of answering; figures are over seeds.
+
+    ``density`` is the true density at the answer as a share of the density at the heavier mode; ``in_gap`` is the share
+    of answers in the middle half between the modes. ``crps`` is that of all samples, for the answer ``sample`` only.
+    """
+
+    method: str
+    statistic: str
+    density: Measured
+    in_gap: Measured
+    mae: Measured
+    rmse: Measured
+    crps: Measured | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """What methods say about one row: the truth's density on a grid, the answers and the samples."""
+
+    grid: list[float]
+    density: list[float]
+    squared: float
+    samples: dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class MeanCollapse:
+    """What :func:`mean_collapse` found."""
+
+    n_rows: int
+    n_seeds: int
+    separations: list[float]
+    two_modes: list[float]
+    """Density at the mean of two equal modes, as a share of that at a mode, for each separation."""
+    three_modes: list[float]
+    """The same of three equal modes."""
+    trained_separation: float
+    answers: list[Answer]
+    example: Example
+
+    def answer(self, method: str, statistic: str) -> Answer:
+        """One of the answers."""
+        return next(one for one in self.answers if (one.method, one.statistic) == (method, statistic))
+
+    def sentences(self) -> list[str]:
+        """What was found, in words."""
+        return [*self._about_the_proposition(), *self._about_samples(), *self._about_numbers()]
+
+    def _about_the_proposition(self) -> list[str]:
+        squared, farthest = self.answer(SQUARED, "native"), self.separations[-1]
+        return [
+            f"Two modes, in closed form: the density at the mean falls from {significant(self.two_modes[0])} of that "
+            f"at the highest place ({self.separations[0]:g} spread apart) to {significant(self.two_modes[-1])} "
+            f"({farthest:g} spreads apart), as the paper's proposition says.",
+            f"Three equal modes {farthest:g} spreads apart: the mean stands on the middle one, where the density is "
+            f"{significant(self.three_modes[-1])} of that at the highest place; the paper's extension to several modes "
+            "does not hold for odd numbers of them.",
+            f"Trained on {self.n_rows:,} rows of two modes {self.trained_separation:g} spreads apart "
+            f"({in_seeds(self.n_seeds)}), squared-error regression answers in the middle half of the gap for "
+            f"{squared.in_gap.percent} of the rows; the law puts "
+            f"{self.answer('truth', 'sample').in_gap.percent} of its values there.",
+        ]
+
+    def _about_samples(self) -> list[str]:
+        truth = self.answer("truth", "sample")
+        samples = {method: self.answer(method, "sample") for method in (CLASSES, DIFFOR, LONG, DIFFOR_HEADS)}
+        fewest = min(samples, key=lambda method: samples[method].in_gap.mean)
+        return [
+            "Share of samples in the gap: "
+            + "; ".join(f"{TITLES[method]} {one.in_gap.percent}" for method, one in samples.items())
+            + f". Fewest: {TITLES[fewest]}.",
+            "CRPS: "
+            + "; ".join(f"{TITLES[method]} {one.crps}" for method, one in samples.items())
+            + f"; {TITLES['truth']} {truth.crps}.",
+        ]
+
+    def _about_numbers(self) -> list[str]:
+        mean, median, mode = (self.answer(DIFFOR, statistic) for statistic in ("mean", "median", "mode"))
+        best, squared = self.answer("truth", "mean"), self.answer(SQUARED, "native")
+        return [
+            f"The number that is asked for matters too: DiffoR's mean lies in the gap for {mean.in_gap.percent} of the "
+            f"rows, its median for {median.in_gap.percent}, its mode for {mode.in_gap.percent}.",
+            f"RMSE: squared-error regression {squared.rmse}; DiffoR's mean {mean.rmse}, median {median.rmse}, mode "
+            f"{mode.rmse}; the true mean {best.rmse}. By this measure the value that never occurs is the best answer.",
+            f"MAE: squared-error regression {squared.mae}; DiffoR's median {median.mae}; the true median "
+            f"{self.answer('truth', 'median').mae}.",
+        ]
+
+
+def mean_collapse(seed: int = 0, quick: bool = False) -> MeanCollapse:
+    """Measure what squared-error regression, classes and DiffoR answer where the target has two separated modes."""
+    size = QUICK if quick else FULL
+    answers, example = _measure(law_of(TRAINED_SEPARATION), size, seed)
+    return MeanCollapse(
+        n_rows=size.n_rows,
+        n_seeds=size.n_seeds,
+        separations=list(SEPARATIONS),
+        two_modes=[density_at_mean(separation) for separation in SEPARATIONS],
+        three_modes=[density_at_mean(separation, n_modes=3) for separation in SEPARATIONS],
+        trained_separation=TRAINED_SEPARATION,
+        answers=answers,
+        example=example,
+    )
+
+
+def _measure(law: Bimodal, size: Size, seed: int) -> tuple[list[Answer], Example]:
+    """All answers to test rows of a law, and the example as the last seed's models see it."""
+    found = []
+    # A row in the middle of all columns, where both modes are equally heavy, is asked about beside the test rows.
+    middle = pd.DataFrame({"position": [0.0], "tilt": [0.0], "idle": [0.0]})
+    for number in range(size.n_seeds):
+        x, y = draw_rows(law, size.n_test_rows, [seed, number, 1])
+        asked = _fit_all(law, size, [seed, number, 0], pd.concat([x, middle], ignore_index=True))
+        ways = _ways(law, x, {method: prediction[:-1] for method, prediction in asked.items()}, number)
+        found.append({key: _figures(law, x, y, *way) for key, way in ways.items()})
+        found[-1]["truth", "sample"]["in_gap"] = true_in_gap(law, x)
+    answers = [
+        Answer(method, statistic, **over_seeds([one[method, statistic] for one in found]))
+        for method, statistic in found[0]
+    ]
+    return answers, _example(law, middle, {method: prediction[-1:] for method, prediction in asked.items()})
+
+
+def _fit_all(law: Bimodal, size: Size, seed: Sequence[int], x: pd.DataFrame) -> dict[str, Prediction]:
+    """Distributions of each method that is compared, for the rows ``x``."""
+    rows, predictions = draw_rows(law, size.n_rows, seed), {}
+    for method in (SQUARED, CLASSES, DIFFOR, DIFFOR_HEADS):
+        model = fit_method(method, rows, size, seed[1])
+        predictions[method] = model.predict_distribution(x, size.n_samples)
+        if method == DIFFOR:
+            predictions[LONG] = with_long_chain(model).predict_distribution(x, size.n_samples)
+    return predictions
+
+
+Way = tuple[Values, Values | None]
+"""An answer for each row, or several, and the samples behind them where there are any."""
+
+
+def _ways(law: Bimodal, x: pd.DataFrame, predictions: dict[str, Prediction], seed: int) -> dict[tuple[str, str], Way]:
+    """Each method's ways of answering, and the law's own, by method and statistic."""
+    drawn = law.draw(x, 256, np.random.default_rng([seed, 2]))
+    ways: dict[tuple[str, str], Way] = {
+        ("truth", "sample"): (drawn, drawn),
+        ("truth", "mean"): (law.mean(x), None),
+        ("truth", "median"): (np.median(drawn, axis=1), None),
+        ("truth", "mode"): (heavier_mode(law, x), None),
+        (SQUARED, "native"): (np.asarray(predictions[SQUARED].statistic("native")), None),
+    }
+    for method, prediction in predictions.items():
+        if method != SQUARED:
+            ways[method, "sample"] = (np.asarray(prediction.samples), np.asarray(prediction.samples))
+            for statistic in ("mean", "median", "mode"):
+                ways[method, statistic] = (np.asarray(prediction.statistic(statistic)), None)
+    return ways
+
+
+def _figures(law: Bimodal, x: pd.DataFrame, y: Values, answer: Values, samples: Values | None) -> dict[str, float]:
+    """What is measured of one way of answering. **Shape:** answer ``(n,)`` or ``(n, c)``, samples ``(n, m)``."""
+    single = answer if answer.ndim == 1 else answer[:, 0]
+    figures = {
+        "density": float((true_density(law, x, single) / true_density(law, x, heavier_mode(law, x))).mean()),
+        "in_gap": in_gap(law, x, answer),
+        "mae": mae(y, single),
+        "rmse": rmse(y, single),
+    }
+    return figures if samples is None else {**figures, "crps": float(crps_each(y, samples).mean())}
+
+
+def _example(law: Bimodal, x: pd.DataFrame, predictions: dict[str, Prediction]) -> Example:
+    """What methods say about one row."""
+    grid = np.linspace(-1.6, 1.6, 321) * law.distance
+    return Example(
+        grid=grid.tolist(),
+        density=true_density(law, x, grid[None])[0].tolist(),
+        squared=float(predictions[SQUARED].statistic("native")[0]),
+        samples={method: predictions[method].samples[0].tolist() for method in (DIFFOR, DIFFOR_HEADS)},
+    )

@@ -1,0 +1,3 @@
+"""The paper's theorems as measurements on a trained model of its chain, with their figures.
+
+It may import estimators, reports and everything below."""

@@ -1,0 +1,143 @@
+"""All measurements of the paper's theory on one trained method, at one go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from diffor.methods.diffor.increments import aggregate_increments, squeeze
+from diffor.methods.diffor.networks import TransformerDenoiser
+from diffor.methods.diffor.paper import IncrementDiffusion
+from diffor.paper.theory.analysis import NoiseIdentity, OrdinalBounds, bounds_by_count, bounds_by_time, noise_identity
+from diffor.paper.theory.contraction import Contraction, contraction
+from diffor.paper.theory.fusion import LinearFusion, TimeSelection, linear_fusion
+from diffor.paper.theory.interference import TimeInterference, time_interference
+from diffor.paper.theory.representation import Representation, compare_embeddings, embeddings
+from diffor.paper.theory.scale_information import N_BINS, ScaleInformation, scale_information
+
+GRADE_COUNTS = (2, 3, 4, 5, 6, 8, 10, 15, 20)
+"""Numbers of even grades into which values are cut."""
+N_SAMPLES, N_COSTLY_SAMPLES = 64, 16
+"""Chains of each row, and fewer where the denoiser is a transformer, each call of which costs fifty times as much."""
+GRADE_BINS = 2
+"""Cells in which increments of grades are counted: they are empty or full."""
+GRADIENT_ROWS = 512
+"""Rows whose gradients and Jacobians are taken: their means settle long before the rows run out."""
+CHUNK_ROWS = 128
+"""Rows whose chains run at a time, so that memory does not grow with the rows."""
+MIN_ROWS = 8
+TITLES = {
+    "noise": "From noise errors to value errors",
+    "ordinal": "From value errors to wrong grades",
+    "selection": "The best time of the chain",
+    "fusion": "Times combined",
+    "representation": "One embedding against many",
+    "interference": "Do times pull in different directions?",
+    "contraction": "From coarse to fine",
+    "scales": "Which increments can be told at which noise",
+}
+"""What each measurement is about, in the order in which they are shown."""
+
+
+class Finding(NamedTuple):
+    """One measurement: its name, what it is about, and what it means for the model."""
+
+    name: str
+    title: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The paper's theory, measured on one trained method and some rows with known targets."""
+
+    n_rows: int
+    noise: NoiseIdentity
+    ordinal: OrdinalBounds
+    selection: TimeSelection
+    fusion: LinearFusion
+    representation: Representation
+    interference: TimeInterference
+    contraction: Contraction
+    scales: ScaleInformation
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What each measurement means."""
+        return [Finding(name, title, getattr(self, name).sentence) for name, title in TITLES.items()]
+
+    def to_json(self) -> dict[str, Any]:
+        """Every sentence with the figures behind it; what does not exist or is infinite is None."""
+        measured = {
+            found.name: {"sentence": found.sentence, **getattr(self, found.name).figures} for found in self.findings
+        }
+        return {"rows": self.n_rows, "measurements": _finite(measured)}
+
+
+def diagnose(
+    method: IncrementDiffusion,
+    features: Tensor,
+    y: Tensor,
+    keys: Tensor,
+    n_grades: int | None = None,
+    n_samples: int | None = None,
+    grade_counts: Sequence[int] = GRADE_COUNTS,
+) -> Diagnosis:
+    """Measure what the paper proves on a trained method, in evaluation mode, and rows with known targets.
+
+    ``n_grades`` is the number of grades where targets are grades; values are cut into ``grade_counts`` even ones.
+    ``n_samples`` is the number of chains of each row, as many as take seconds if None.
+
+    **Shape:** features ``(n, d)``, y ``(n,)`` in [0, 1], keys ``(n,)``.
+    """
+    if len(y) < MIN_ROWS:
+        raise ValueError(f"a diagnosis needs at least {MIN_ROWS} rows, however: there are {len(y)}; pass more rows")
+    n_chains = n_samples or (N_COSTLY_SAMPLES if isinstance(method.denoiser, TransformerDenoiser) else N_SAMPLES)
+    values, samples, (single, multiple, hidden) = _run_chains(method, features, keys, n_chains)
+    times, true = method.chain_times, y.cpu().double().numpy()
+    if n_grades is None:
+        ordinal = bounds_by_count(values[:, -1], true, grade_counts)
+    else:
+        ordinal = bounds_by_time(values, true, times, n_grades)
+    fusion = linear_fusion(values, true, times)
+    few = slice(0, GRADIENT_ROWS)
+    return Diagnosis(
+        n_rows=len(y),
+        noise=noise_identity(method, features, y),
+        ordinal=ordinal,
+        selection=fusion.selection,
+        fusion=fusion,
+        representation=compare_embeddings(single, multiple, hidden, true),
+        interference=time_interference(method, features[few], y[few]),
+        contraction=contraction(method, features[few], y[few], keys[few]),
+        scales=scale_information(method, features, y, samples, n_bins=N_BINS if n_grades is None else GRADE_BINS),
+    )
+
+
+@torch.no_grad()
+def _run_chains(method: IncrementDiffusion, features: Tensor, keys: Tensor, n_samples: int) -> tuple[Any, Tensor, Any]:
+    """Mean values along the chain ``(n, M)``, increments at its end ``(n, m, S)``, and the three embeddings."""
+    values, samples, read = [], [], []
+    for first in range(0, len(keys), CHUNK_ROWS):
+        rows = slice(first, first + CHUNK_ROWS)
+        estimates = method.read(features[rows], keys[rows], n_samples).estimates  # (n, m, M, S)
+        increments = squeeze(estimates)
+        values.append(aggregate_increments(increments).mean(dim=1))
+        samples.append(increments[:, :, -1])
+        read.append([torch.from_numpy(part) for part in embeddings(method, estimates)])
+    joined = [torch.cat(parts).numpy() for parts in zip(*read, strict=True)]
+    return torch.cat(values).cpu().double().numpy(), torch.cat(samples), joined
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

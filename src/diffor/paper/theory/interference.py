@@ -1,0 +1,119 @@
+"""Do the times pull shared parameters in different directions? Gradients of each time's loss, compared in pairs.
+
+The paper argues that separate heads avoid such conflicts. That is true of the heads' own parameters, where it follows
+from their separation, and says nothing about the denoiser, which all times share in DiffoR too: so it is measured there
+as well. Negative cosines alone are no harm: where training has come to rest, the gradients of all times sum to zero,
+so that those in shared parameters must point against each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from diffor.methods.diffor.gradients import Interference, gradient_interference, time_losses
+from diffor.methods.diffor.increments import split_increments
+from diffor.methods.diffor.paper import IncrementDiffusion
+from diffor.training.optimizer import FlatAdam
+
+N_SHARED_STEPS = 200
+"""Steps in which a head that all times share is fitted to the estimates of a trained denoiser."""
+SHARED_RATE, SHARED_WIDTH = 1e-2, 32
+
+
+@dataclass(frozen=True)
+class TimeInterference:
+    """Gradients of the heads' times against each other, in parameters that they share and in those that they do not."""
+
+    times: tuple[int, ...]
+    denoising: Interference
+    """Denoising losses in the denoiser, which all times share: the paper's losses."""
+    increments: Interference
+    """Losses of the heads' increments in the denoiser."""
+    heads: Interference
+    """Losses of the increments in the heads, which are separate."""
+    shared_start: Interference
+    """The same in the hidden layer of a head that all times share, before it has learned ..."""
+    shared_end: Interference
+    """... and after."""
+
+    @property
+    def measured(self) -> tuple[Interference, ...]:
+        """All of them."""
+        return self.denoising, self.increments, self.heads, self.shared_start, self.shared_end
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The measurement as plain values."""
+        kinds = {
+            one.name: {"mean_cosine": one.mean_cosine, "conflicts": one.conflicts, "cross_term": one.cross_term,
+                       "descent": one.descent, "cosines": one.cosines.tolist()}
+            for one in self.measured
+        }  # fmt: skip
+        return {"times": list(self.times), "gradients": kinds}
+
+    @property
+    def sentence(self) -> str:
+        """What the measurement means."""
+        if len(self.times) < 2:
+            return "The model has one head, so no two times can pull in different directions."
+        denoising, increments, shared = self.denoising, self.increments, (self.shared_start, self.shared_end)
+        zero = "exactly zero" if not self.heads.cross_term else f"{self.heads.cross_term:.1e} in sum"
+        return (
+            f"In the denoiser, which all times share, the gradients of two times have a mean cosine of "
+            f"{denoising.mean_cosine:+.2f} for denoising ({denoising.conflicts:.0%} of the pairs negative) and "
+            f"{increments.mean_cosine:+.2f} for increments ({increments.conflicts:.0%} negative). The squared norm of "
+            f"the joint gradient is {denoising.descent:.2f} and {increments.descent:.2f} times the sum of the single "
+            f"ones: below 1 times take from each other. In the separate heads the products are {zero}, by "
+            f"construction. In the hidden layer of a head that all times share the mean cosine is "
+            f"{shared[0].mean_cosine:+.2f} before and {shared[1].mean_cosine:+.2f} after fitting; low figures after "
+            "training are no harm by themselves, since where a shared part is at rest, its gradients cancel."
+        )
+
+
+def time_interference(method: IncrementDiffusion, features: Tensor, y: Tensor, seed: int = 0) -> TimeInterference:
+    """Measure how the losses of the heads' times pull at the denoiser, at the heads, and at a head they would share.
+
+    The shared head reads the estimate of any time and answers with all increments, of which each time's own is
+    counted; it is fitted for a moment, since gradients of a head that has learned nothing say little about one.
+
+    **Shape:** features ``(n, d)``, y ``(n,)`` in [0, 1].
+    """
+    increments = split_increments(y, method.n_increments)
+    with torch.enable_grad():
+        denoising, of_heads, estimates = time_losses(method, features, increments, seed)
+        denoiser, heads = list(method.denoiser.parameters()), list(method.heads.parameters())
+        measured = (
+            gradient_interference(denoising, denoiser, "denoiser, denoising losses"),
+            gradient_interference(of_heads, denoiser, "denoiser, increment losses"),
+            gradient_interference(of_heads, heads, "separate heads"),
+        )
+        shared = _fit_shared_head(method, estimates.detach(), increments, seed)
+    return TimeInterference(method.aligned_times, *measured, *shared)
+
+
+def _fit_shared_head(
+    method: IncrementDiffusion, estimates: Tensor, increments: Tensor, seed: int
+) -> tuple[Interference, Interference]:
+    """Gradients of the times in a head that they share, before and after it has learned."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        count = method.n_increments
+        head = nn.Sequential(nn.Linear(count, SHARED_WIDTH), nn.SiLU(), nn.Linear(SHARED_WIDTH, count))
+    head.to(estimates)
+    optimizer = FlatAdam(head.parameters())
+
+    def losses() -> Tensor:
+        own = torch.sigmoid(head(estimates).diagonal(dim1=1, dim2=2))  # (n, S): at head k's time the k-th increment
+        return (increments - own / count).square().mean(dim=0)
+
+    hidden = list(head[0].parameters())  # each time has its own output, which no other one touches
+    start = gradient_interference(list(losses()), hidden, "shared head, untrained")
+    for _ in range(N_SHARED_STEPS):
+        losses().sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step(SHARED_RATE)
+    end = gradient_interference(list(losses()), hidden, "shared head, fitted")
+    return start, end

@@ -1,0 +1,164 @@
+"""Single against multiple embeddings: how many directions they use, and how well a straight line reads the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from diffor.methods.diffor.paper import IncrementDiffusion
+
+Array = NDArray[np.floating]
+TOLERANCE = 1e-5
+"""Singular values below this share of the largest count as zero: embeddings are made in single precision."""
+MIN_ROWS_PER_DIMENSION = 2
+"""A readout with fewer rows than this for each of its numbers fits them by chance, and is said to."""
+
+
+@dataclass(frozen=True)
+class EffectiveRank:
+    """Three counts of the directions that a matrix uses, from the plain one to the most sceptical."""
+
+    rank: int
+    entropy: float
+    """``exp`` of the entropy of the singular values as shares of their sum."""
+    nuclear: float
+    """The paper's: squared sum of the singular values over the sum of their squares."""
+
+
+def effective_rank(matrix: ArrayLike, tolerance: float = TOLERANCE) -> EffectiveRank:
+    """Count the directions that the rows of a matrix use. **Shape:** ``(n, D)``; 0 for a matrix of zeros.
+
+    >>> effective_rank([[1.0, 0.0], [0.0, 1.0]])
+    EffectiveRank(rank=2, entropy=2.0, nuclear=2.0)
+    """
+    values = np.linalg.svd(np.asarray(matrix, dtype=np.float64), compute_uv=False)
+    values = values[values > tolerance * max(values[0], np.finfo(np.float64).tiny)] if len(values) else values
+    if not len(values):
+        return EffectiveRank(0, 0.0, 0.0)
+    shares = values / values.sum()
+    entropy = float(-(shares * np.log(shares)).sum())
+    return EffectiveRank(len(values), float(np.exp(entropy)), float(values.sum() ** 2 / (values**2).sum()))
+
+
+def linear_readout_risk(
+    embedding: ArrayLike, y: ArrayLike, held_out: tuple[ArrayLike, ArrayLike] | None = None
+) -> tuple[float, float | None]:
+    """Smallest mean squared error of a linear function of the embedding, on its own rows and on held-out ones.
+
+    NOTE[DIFF]: the paper's readout has no constant term; here both sides are centred, which adds one to every readout.
+
+    **Shape:** embedding ``(n, D)``, y ``(n,)``; held out ``(m, D)``, ``(m,)``.
+
+    >>> risk, held_out = linear_readout_risk([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0], ([[3.0]], [8.0]))
+    >>> round(risk, 9), round(held_out, 9)
+    (0.0, 1.0)
+    """
+    table, true = np.asarray(embedding, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if table.ndim != 2 or len(table) != len(true) or not len(true):
+        raise ValueError(
+            "an embedding must have one row for each target, however: "
+            f"embedding.shape={table.shape}, y.shape={true.shape}"
+        )
+    means, level = table.mean(axis=0), true.mean()
+    weights = np.linalg.lstsq(table - means, true - level, rcond=TOLERANCE)[0]
+
+    def risk(rows: Array, targets: Array) -> float:
+        return float((((rows - means) @ weights + level - targets) ** 2).mean())
+
+    others = None if held_out is None else risk(*(np.asarray(part, dtype=np.float64) for part in held_out))
+    return risk(table, true), others
+
+
+@dataclass(frozen=True)
+class Readout:
+    """One embedding of the rows: its size, its ranks, and the risk of the best linear readout of the target."""
+
+    name: str
+    dimensions: int
+    rank: EffectiveRank
+    risk: float
+    held_out_risk: float
+
+
+@dataclass(frozen=True)
+class Representation:
+    """Embeddings beside each other: ``single`` is a part of ``multiple``, ``hidden`` is what the heads make of it."""
+
+    single: Readout
+    multiple: Readout
+    hidden: Readout
+    n_rows: int
+
+    @property
+    def readouts(self) -> tuple[Readout, Readout, Readout]:
+        """All embeddings, the smallest first."""
+        return self.single, self.multiple, self.hidden
+
+    @property
+    def sentence(self) -> str:
+        """What the measurement means."""
+        one, many = self.single, self.multiple
+        change = many.held_out_risk / one.held_out_risk - 1 if one.held_out_risk > 0 else 0.0
+        effect = "lowers" if change < 0 else "raises"
+        scarce = ""
+        if self.n_rows < MIN_ROWS_PER_DIMENSION * many.dimensions:
+            scarce = f" With {self.n_rows} rows for {many.dimensions} numbers these risks are mostly chance."
+        elif self.n_rows < MIN_ROWS_PER_DIMENSION * self.hidden.dimensions:
+            scarce = f" For the {self.hidden.dimensions} numbers of the hidden layers {self.n_rows} rows are too few."
+        return (
+            f"The estimate at the last time uses {one.rank.nuclear:.1f} of its {one.dimensions} directions, the "
+            f"estimates at all times of the heads {many.rank.nuclear:.1f} of {many.dimensions}. Since the first is a "
+            f"part of the second, a linear readout of all cannot fit its own rows worse ({many.risk:.3g} against "
+            f"{one.risk:.3g}); on the other rows it {effect} the risk by {abs(change):.1%} "
+            f"({many.held_out_risk:.3g} against {one.held_out_risk:.3g}).{scarce}"
+        )
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The measurement as plain values."""
+        return {
+            one.name: {"dimensions": one.dimensions, "rank": one.rank.rank, "entropy_rank": one.rank.entropy,
+                       "nuclear_rank": one.rank.nuclear, "risk": one.risk, "held_out_risk": one.held_out_risk}
+            for one in self.readouts
+        }  # fmt: skip
+
+
+def compare_embeddings(single: ArrayLike, multiple: ArrayLike, hidden: ArrayLike, y: ArrayLike) -> Representation:
+    """Ranks and readout risks of three embeddings; the first half of the rows fits, the second judges.
+
+    The paper compares embeddings of the same total dimension and assumes that one column space holds the other. Both
+    together hold only where the smaller one has collapsed; here the inclusion holds because ``single`` is a part of
+    ``multiple``, and the dimensions differ.
+
+    **Shape:** ``(n, D)`` of any D each, y ``(n,)``.
+    """
+    true = np.asarray(y, dtype=np.float64)
+    half = len(true) // 2
+    readouts = []
+    for name, given in (("one time", single), ("all times", multiple), ("hidden layers", hidden)):
+        table = np.asarray(given, dtype=np.float64)
+        rank = effective_rank(table - table.mean(axis=0))
+        risk, held_out = linear_readout_risk(table[:half], true[:half], (table[half:], true[half:]))
+        readouts.append(Readout(name, table.shape[1], rank, risk, float("nan") if held_out is None else held_out))
+    return Representation(readouts[0], readouts[1], readouts[2], n_rows=half)
+
+
+@torch.no_grad()
+def embeddings(method: IncrementDiffusion, estimates: Tensor) -> tuple[Array, Array, Array]:
+    """What a row is to the heads: the estimate at the last head's time, those of all heads, and their hidden layers.
+
+    Means over the chains of each row are taken, so that their noise is not counted as directions.
+
+    **Shape:** estimates ``(n, m, M, S)`` of the chain -> ``(n, S)``, ``(n, S * S)``, ``(n, S * hidden)``.
+    """
+    places = [method.chain_times.index(t) for t in method.aligned_times]
+    aligned = estimates[:, :, places]  # (n, m, S, S)
+    means = aligned.mean(dim=1)  # (n, S, S)
+    parts = means[:, -1], means, method.heads.hidden(aligned).mean(dim=1)
+    single, multiple, of_heads = (part.flatten(1).cpu().double().numpy() for part in parts)
+    return single, multiple, of_heads

@@ -1,0 +1,86 @@
+"""What a model reads of a row: its columns by name, their kinds, and what training rows had in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from diffor.encoders.tabular.inputs import CategoryColumn, NumericColumn
+from diffor.methods import METHODS
+
+MAX_LEVELS = 1000
+"""Levels of a category that are told to clients."""
+
+
+@dataclass(frozen=True)
+class SideColumn:
+    """A column that the method reads beside the features; ``role`` is the method's own name for it."""
+
+    name: str
+    role: str
+    is_required: bool
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a row: features in the fitted order, and what the method reads beside them."""
+
+    features: tuple[NumericColumn | CategoryColumn, ...]
+    sides: tuple[SideColumn, ...] = ()
+
+    @property
+    def required(self) -> list[str]:
+        """Names of the columns that a row must have, each once."""
+        sides = [side.name for side in self.sides if side.is_required]
+        return list(dict.fromkeys([*self.feature_names, *sides]))
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features, in the fitted order."""
+        return [str(column.name) for column in self.features]
+
+    @property
+    def known(self) -> list[str]:
+        """Names of all columns that a row may have, each once."""
+        return list(dict.fromkeys([*self.feature_names, *(side.name for side in self.sides)]))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The columns as clients see them, features first."""
+        told = [_describe(column) for column in self.features]
+        roles = {side.name: side for side in self.sides}
+        for entry in told:
+            entry["role"] = roles.pop(entry["name"]).role if entry["name"] in roles else "feature"
+        return told + [
+            {"name": side.name, "kind": "number", "role": side.role, "required": side.is_required, "range": None,
+             "centre": None}
+            for side in roles.values()
+        ]  # fmt: skip
+
+
+def columns_of(model: Any, remembered: Mapping[str, str] | None = None) -> Columns:
+    """The columns of a fitted model.
+
+    ``remembered`` names the column of each side that was fitted with; without it, columns are called as the method
+    calls them, and those that it can do without are optional.
+    """
+    method = METHODS[model.settings_.method]
+    if remembered is None:
+        sides = [SideColumn(role, role, True) for role in method.requires]
+        sides += [SideColumn(role, role, False) for role in method.accepts]
+    else:
+        sides = [SideColumn(name, role, True) for role, name in remembered.items()]
+    features = model.inputs_.columns
+    if model.images_ is not None and model.images_.frozen is not None:
+        features = features[model.images_.frozen.out_features :]  # the others are the network's own
+    return Columns(tuple(features), tuple(sides))
+
+
+def _describe(column: NumericColumn | CategoryColumn) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": str(column.name), "kind": column.kind, "required": True}
+    if isinstance(column, NumericColumn):
+        return told | {"range": list(column.range), "centre": column.centre, "may_miss": column.has_missing}
+    levels = column.levels
+    if levels is None:
+        return told | {"levels": None, "n_levels": None}
+    return told | {"levels": levels[:MAX_LEVELS], "n_levels": len(levels)}

@@ -1,0 +1,191 @@
+"""What clients are told about the model: columns, range, training, versions; and the form of requests and answers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from diffor.estimators.chain import has_chain
+from diffor.estimators.values import N_RANGES
+from diffor.files.provenance import versions
+from diffor.serving.server.columns import Columns
+
+Grade = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for, and how long everybody may wait."""
+
+    max_rows: int = 1000
+    max_bytes: int = 8 * 2**20
+    max_seconds: float = 30.0
+    max_waiting: int = 20_000
+    """Rows of all requests together that may wait for answers."""
+    max_levels: int = 256
+    max_images: int = 16
+
+
+class RowAnswer(BaseModel):
+    """What the model says about one row."""
+
+    point: Grade = Field(description="the value or the grade that the model answers with")
+    quantiles: dict[str, float] | None = Field(description="values by level; null for grades and points")
+    interval: list[Grade] | None = Field(description="lowest and highest value or grade that the coverage asks for")
+    grades: dict[str, float] | None = Field(description="probability of each grade; null for values")
+    increments: list[float] | None = Field(description="expected increment of each scale, in the target's units")
+
+
+class Answers(BaseModel):
+    """Answers in the order of the rows."""
+
+    predictions: list[RowAnswer] = Field(description="one answer for each row")
+    coverage: float | None = Field(description="probability with which an interval holds the target")
+    warnings: list[str] = Field(description="what to know about these answers, such as levels never seen in training")
+
+
+class Step(BaseModel):
+    """One step of the reverse chain."""
+
+    time: int = Field(description="the time of the step, from the number of times down to 1")
+    noise: float = Field(description="share of noise at this time")
+    values: list[float] = Field(description="what each chain would be answered with, if it ended here")
+    levels: list[float] = Field(description="how far the range is filled up to and with each increment")
+
+
+class Steps(BaseModel):
+    """One row from all noise to none."""
+
+    n_times: int = Field(description="number of times of the noise process")
+    steps: list[Step] = Field(description="from the noisiest to the last")
+
+
+class Health(BaseModel):
+    """Whether the server answers, and how much it has to do."""
+
+    status: str = Field(description="ok")
+    waiting: int = Field(description="rows that wait for an answer")
+
+
+class Problem(BaseModel):
+    """One thing that is wrong with a request."""
+
+    type: str
+    loc: list[str | int]
+    msg: str
+
+
+class Problems(BaseModel):
+    """Why a request was refused."""
+
+    detail: list[Problem]
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Problems, "description": "the token is missing or wrong"},
+    413: {"model": Problems, "description": "too many rows or bytes"},
+    422: {"model": Problems, "description": "something in the request is wrong; each field is named"},
+    503: {"model": Problems, "description": "too much is waiting, or the server is stopping"},
+    504: {"model": Problems, "description": "the answer took too long"},
+}
+
+
+def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str, Any]) -> dict[str, Any]:
+    """All that clients are told about a model; ``facts`` are those that its folder knows, such as the target's name."""
+    grades = model.classes_.tolist() if hasattr(model, "classes_") else None
+    history = model.history_
+    return {
+        **facts,
+        "estimator": type(model).__name__,
+        "method": model.settings_.method,
+        "columns": columns.to_json(),
+        "images": None if model.images_ is None else {"side": model.images_.inputs.side},
+        "bounds": [model.scale_.low, model.scale_.high],
+        "grades": grades,
+        "has_distribution": model.has_distribution,
+        "has_interval": model.has_distribution or model.conformal_ is not None,
+        "n_samples": model.settings_.n_samples,
+        "calibration_rows": None if model.conformal_ is None else model.conformal_.n_rows,
+        "increment_edges": increment_edges(model) if model.has_distribution else None,
+        "has_chain": has_chain(model),
+        "training": {
+            "validation_crps": history.best_score,
+            "best_step": history.best_step,
+            "steps": history.steps,
+            "seconds": history.seconds,
+            "stopped": history.stopped,
+            "members": len(model.encoders_),
+        },
+        "limits": asdict(limits),
+        "versions": versions(),
+    }
+
+
+def increment_edges(model: Any) -> list[float]:
+    """Ends of the increments' intervals when all are full, in the target's units."""
+    unit = np.linspace(0.0, 1.0, N_RANGES + 1)
+    edges = unit * model.scale_.high if hasattr(model, "classes_") else model.scale_.from_unit(unit)
+    return [float(edge) for edge in edges]
+
+
+def request_schema(columns: Columns, reads_images: bool, one_row: bool = False) -> dict[str, Any]:
+    """The form of a request's body, with the model's own columns, for the OpenAPI document."""
+    told = columns.to_json()
+    row = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": columns.required,
+        "properties": {column["name"]: _cell_schema(column) for column in told},
+        "example": {column["name"]: _example(column) for column in told},
+    }
+    what = "one row" if one_row else "the rows"
+    about_rows = f"{what}, each with every column; null for what is not known: {', '.join(columns.known)}"
+    rows = {"type": "array", "items": row, "minItems": 1, "description": about_rows}
+    if one_row:
+        rows["maxItems"] = 1
+    options: dict[str, Any] = {}
+    if not one_row:
+        options = {
+            "quantiles": {
+                "type": "array",
+                "items": {"type": "number", "minimum": 0, "maximum": 1},
+                "description": "levels of the quantiles; left out: 0.05, 0.25, 0.5, 0.75, 0.95",
+            },
+            "coverage": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "exclusiveMaximum": 1,
+                "description": "probability with which the interval shall hold the target; left out: 0.9",
+            },
+            "increments": {
+                "type": "boolean",
+                "description": "whether increments are wanted; left out: true",
+            },
+        }
+    if not reads_images:
+        form = {"type": "object", "required": ["rows"], "properties": {"rows": rows, **options}}
+        return {"requestBody": {"required": True, "content": {"application/json": {"schema": form}}}}
+    images = {
+        "type": "array",
+        "items": {"type": "string", "format": "binary"},
+        "minItems": 1,
+        "description": "files of images",
+    }
+    beside = {"rows": rows} if told else {}
+    form = {"type": "object", "required": ["images", *beside], "properties": {"images": images, **beside, **options}}
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}}}
+
+
+def _cell_schema(column: dict[str, Any]) -> dict[str, Any]:
+    if column["kind"] == "number":
+        return {"type": ["number", "null"]}
+    return {"type": ["string", "number", "null"]}
+
+
+def _example(column: dict[str, Any]) -> Any:
+    if column["kind"] == "number":
+        return 1.0 if column["centre"] is None else column["centre"]
+    return column["levels"][0] if column["levels"] else "text"

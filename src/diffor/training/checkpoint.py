@@ -1,0 +1,145 @@
+"""Files: weights as safetensors and everything else as JSON, written atomically and checked when read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
+from torch import Tensor
+
+from diffor.files.tables import umask
+
+FORMAT = 2
+"""Version of the folder layout; raised when an older DiffoR could not read what a newer one writes."""
+OLDER_FORMATS = (1,)
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+class CheckpointError(ValueError):
+    """A saved file cannot be used; the message says why and what to do."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file in one step: a crash leaves the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~umask())  # temporary files are private, finished ones are as usual
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def pack(tensors: dict[str, Tensor], facts: dict[str, Any]) -> bytes:
+    """Tensors and JSON facts as the bytes of one safetensors file."""
+    contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    return tensors_to_bytes(contiguous, metadata={"facts": json.dumps(facts)})
+
+
+def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what :func:`pack` wrote."""
+    return _unpack(_read(path), path)
+
+
+def _unpack(content: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
+        tensors = tensors_from_bytes(content)
+        length = int.from_bytes(content[:8], "little")
+        facts = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["facts"])
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is damaged or not a DiffoR file ({error}); restore or delete it") from error
+    return tensors, facts
+
+
+def save_folder(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor], overwrite: bool = False) -> None:
+    """Write a model folder: complete or not at all.
+
+    An existing folder is replaced only if asked, and only if it is a model folder.
+    """
+    with new_folder(Path(folder), overwrite) as fresh:
+        write_files(fresh, config, tensors)
+
+
+def write_files(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Write the files of a model into a folder."""
+    weights = pack(tensors, {"format": FORMAT})
+    config = {"format": FORMAT, "weights_sha256": hashlib.sha256(weights).hexdigest(), **config}
+    text = json.dumps(config, indent=1, allow_nan=False)
+    write_atomically(folder / WEIGHTS, weights)
+    write_atomically(folder / CONFIG, text.encode())
+
+
+@contextmanager
+def new_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
+    """A fresh folder to write a model's files in, which takes its place when all are there, or leaves no trace."""
+    if folder.exists():
+        if not overwrite:
+            raise FileExistsError(f"{folder} exists already: choose another folder or pass overwrite=True")
+        if not (folder / CONFIG).exists():
+            raise FileExistsError(f"{folder} exists and is not a DiffoR model, so it is not replaced: choose another")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        fresh.chmod(0o777 & ~umask())
+        yield fresh
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
+            os.replace(folder, old / folder.name)
+            os.replace(fresh, folder)
+            shutil.rmtree(old)
+        else:
+            os.replace(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read a model folder; nothing in it is executed."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder} is not a folder: pass the folder that save() or `diffor fit` wrote")
+    try:
+        config = json.loads(_read(folder / CONFIG))
+    except ValueError as error:
+        raise CheckpointError(f"{folder / CONFIG} is damaged ({error}); save the model again") from error
+    if not isinstance(config, dict) or "format" not in config or "weights_sha256" not in config:
+        raise CheckpointError(f"{folder / CONFIG} is not a DiffoR model's; pass the folder that save() wrote")
+    if config["format"] in OLDER_FORMATS:
+        raise CheckpointError(
+            f"{folder} was written by an older version, diffor {config.get('version', 'unknown')}, whose models had "
+            "another core: fit the model again, or install the version that wrote it"
+        )
+    if config["format"] != FORMAT:
+        raise CheckpointError(
+            f"{folder} has format {config['format']}, this DiffoR reads format {FORMAT}: "
+            f"install the version that wrote it (diffor {config.get('version', 'newer')})"
+        )
+    content = _read(folder / WEIGHTS)
+    if hashlib.sha256(content).hexdigest() != config["weights_sha256"]:
+        raise CheckpointError(
+            f"{folder / WEIGHTS} is not the file that {CONFIG} was saved with (truncated, changed or swapped): "
+            "copy the whole folder again or save the model again"
+        )
+    return config, _unpack(content, folder / WEIGHTS)[0]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read ({error.strerror}); the folder is incomplete") from error

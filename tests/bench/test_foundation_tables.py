@@ -1,0 +1,153 @@
+"""Our figures beside the printed ones: ratios by hand, groups, words, and a real run."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from diffor.bench.foundation_tables import (
+    PRINTED_FILE,
+    Printed,
+    PrintedError,
+    foundation_numbers,
+    foundation_sections,
+    read_printed,
+)
+from diffor.bench.leaderboard import latest_cells
+from diffor.cli.main import main
+from diffor.datasets import SUITES
+from diffor.reports.html import Table
+
+ROOT = Path(os.environ.get("DIFFOR_DATA", Path(__file__).parents[3] / "shared" / "data"))
+NAMES = ("foundation-a-1000", "foundation-b-1000", "foundation-pol-1000", "foundation-a-5000")
+
+
+def a_line(dataset, method, seed, crps, status="ok"):
+    scores = {"crps_grid": crps, "coverage_90": 0.8}
+    return {"dataset": dataset, "method": method, "seed": seed, "status": status, "task": "value",
+            "metrics": scores if status == "ok" else {}, "calibration": {}}  # fmt: skip
+
+
+def a_printed():
+    crps = {name: {"TabPFN-2.5": 1.0, "MDN": 2.0} for name in NAMES}
+    crps["foundation-b-1000"] = {"TabPFN-2.5": 4.0}
+    return Printed("somebody", ("TabPFN-2.5", "MDN"), ("Pol",), crps, {NAMES[0]: {"TabPFN-2.5": 0.91}})
+
+
+@pytest.fixture
+def cells():
+    return latest_cells([
+        a_line("foundation-a-1000", "one", 0, 0.5), a_line("foundation-a-1000", "one", 1, 1.5),
+        a_line("foundation-b-1000", "one", 0, 16.0),
+        a_line("foundation-a-1000", "one", 9, 99.0),
+        a_line("foundation-a-1000", "two", 0, 0.5),
+        a_line("foundation-b-1000", "two", 0, 0, status="failed"),
+        a_line("foundation-pol-1000", "one", 0, 3.0),
+        a_line("foundation-a-5000", "one", 0, 0.25),
+        a_line("diabetes", "one", 0, 7.0),
+    ])  # fmt: skip
+
+
+def test_ratios_are_geometric_means_over_ordinary_tables(cells):
+    ratios = foundation_numbers(cells, printed=a_printed())["ratios"]
+    assert list(ratios) == [
+        "1,000 rows, ordinary tables",
+        "5,000 rows, ordinary tables",
+        "1,000 rows, grid-bound tables",
+    ]
+    one = ratios["1,000 rows, ordinary tables"]["one"]
+    assert one["TabPFN-2.5"] == {"mean": pytest.approx(math.sqrt(1 * 4)), "ahead": 0, "n_tables": 2}
+    assert one["MDN"] == {"mean": pytest.approx(0.5), "ahead": 1, "n_tables": 1}
+    assert ratios["1,000 rows, grid-bound tables"]["one"]["TabPFN-2.5"]["mean"] == pytest.approx(3.0)
+    assert ratios["5,000 rows, ordinary tables"]["one"]["TabPFN-2.5"]["mean"] == pytest.approx(0.25)
+
+
+def test_only_the_benchmarks_seeds_and_data_sets_count(cells):
+    figures = foundation_numbers(cells, printed=a_printed())["figures"]
+    assert list(figures) == list(NAMES)
+    assert figures["foundation-a-1000"]["ours"]["one"] == {"crps_grid": 1.0, "coverage_90": 0.8, "n_seeds": 2}
+    assert figures["foundation-a-1000"]["printed"]["TabPFN-2.5"] == {"crps_grid": 1.0, "coverage_90": 0.91}
+    assert figures["foundation-a-1000"]["printed"]["MDN"]["coverage_90"] is None
+
+
+def test_chosen_methods_only(cells):
+    figures = foundation_numbers(cells, ["two"], a_printed())["figures"]
+    assert {name for found in figures.values() for name in found["ours"]} == {"two"}
+
+
+def test_the_page_marks_what_is_printed(cells):
+    tables = [part for part in foundation_sections(cells, printed=a_printed()) if isinstance(part, Table)]
+    ratios, crps, coverage = tables[:3]
+    assert ratios.header == ("ours", "tables", "cells", "to TabPFN-2.5, printed", "to MDN, printed")
+    assert [row[0] for row in ratios.rows] == ["two", "one"]
+    assert ratios.rows[1] == ("one", "2", "3", "2.000 (0 of 2)", "0.500 (1 of 1)")
+    assert crps.header == ("method", "source", "a-1000", "b-1000")
+    assert crps.rows == (("two", "ours", "0.5", "-"), ("one", "ours", "1", "16"),
+                         ("TabPFN-2.5", "printed", "1", "4"), ("MDN", "printed", "2", "-"))  # fmt: skip
+    assert coverage.rows[2] == ("TabPFN-2.5", "printed", "0.910", "-")
+
+
+def test_other_results_have_no_such_part():
+    cells = latest_cells([a_line("diabetes", "one", 0, 7.0)])
+    assert foundation_sections(cells) == []
+    assert foundation_numbers(cells) == {}
+
+
+def test_every_data_set_of_the_suite_has_printed_figures():
+    printed = read_printed()
+    assert set(printed.crps) == set(printed.coverage) == set(SUITES["foundation"])
+    assert all(len(found) == len(printed.methods) for found in printed.crps.values())
+    assert [name for name in printed.crps if printed.is_grid_bound(name)] == [
+        "foundation-pol-1000", "foundation-pol-5000",
+    ]  # fmt: skip
+
+
+@pytest.mark.real_data
+def test_printed_figures_are_those_of_the_source():
+    path = ROOT / "foundation" / "published.json"
+    if not path.is_file():
+        pytest.skip("the benchmark's figures are not on this machine")
+    source = {f"foundation-{name.lower()}": found for name, found in json.loads(path.read_text()).items()}
+    for ours, key in ((read_printed().crps, "CRPS"), (read_printed().coverage, "coverage_90")):
+        for dataset, found in ours.items():
+            assert found == {name: source[dataset][name][key] for name in found}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("grid_bound", "bound"), r"must hold source, methods, .*, however: grid_bound is missing; add it"),
+        (
+            ("\n[crps_grid]", "\n[crps_grid]\nfoundation-x-1000 = [1.0]"),
+            r"each of 12 methods, however: foundation-x-1000",
+        ),
+        (("source =", "source"), r"the printed figures must be TOML, however"),
+    ],
+)
+def test_damaged_figures_are_named(tmp_path, change, message):
+    path = tmp_path / "figures.toml"
+    path.write_text(PRINTED_FILE.read_text().replace(*change))
+    with pytest.raises(PrintedError, match=message):
+        read_printed(path)
+
+
+@pytest.mark.real_data
+def test_a_run_ends_beside_the_printed_figures(tmp_path, capsys):
+    if not (ROOT / "foundation" / "Kin8nm.npz").is_file():
+        pytest.skip("the tables of the benchmark are not on this machine")
+    out, page = tmp_path / "lines.jsonl", tmp_path / "page.html"
+    run = Path(__file__).parents[2] / "benchmarks" / "runs" / "foundation.toml"
+    words = ["bench", str(run), "--size", "quick", "--methods", "constant", "--root", str(ROOT), "--out", str(out)]
+    assert main(words) == 0
+    assert "crps" in capsys.readouterr().err
+    assert main(["report", str(out), "--out", str(page), "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    assert numbers["value"]["crps_grid"]["methods"]["constant"]["mean_rank"] == 1
+    ratios = numbers["beside_foundation_models"]["ratios"]["1,000 rows, ordinary tables"]["constant"]
+    assert ratios["TabPFN-2.5"]["mean"] > 1.5
+    assert ratios["TabPFN-2.5"]["n_tables"] == 2
+    text = page.read_text()
+    assert "Beside foundation models" in text
+    assert "Izbicki and Rodrigues 2026" in text

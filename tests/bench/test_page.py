@@ -1,0 +1,184 @@
+"""The page about a benchmark: its tables hold the figures that the lines give."""
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from diffor.bench.leaderboard import latest_cells
+from diffor.bench.page import benchmark_sections
+from diffor.reports.html import Figure, Heading, Paragraph, Table
+
+LEVELS = [0.1, 0.5, 0.9]
+
+
+def a_line(dataset, method, seed, crps, task="value", **changes):
+    scores = {"crps": crps, "mae": 2 * crps, "rmse": 3 * crps, "interval_score_90": 4 * crps, "srcc": 0.5,
+              "coverage_90": 0.9}  # fmt: skip
+    if task == "grades":
+        scores |= {"rps": crps, "qwk": 0.5, "accuracy": 0.5}
+    if dataset == "set0":
+        scores["crps_truth"] = 0.5
+    line = {
+        "dataset": dataset, "method": method, "seed": seed, "task": task, "status": "ok", "error": None,
+        "metrics": scores, "calibration": {"levels": LEVELS, "coverage": LEVELS}, "fit_seconds": 2.0,
+        "predict_seconds": 0.5, "n_test": 1000, "n_train": 12345, "n_samples": 100, "is_ours": method == "ours",
+        "versions": {"numpy": "9.9"}, "commit": "abc123+changes", "machine": "a large one",
+        "date": "2026-11-16T10:00:00+00:00", "command": "diffor bench run.toml",
+    }  # fmt: skip
+    return line | changes
+
+
+def lines(n_datasets=6):
+    for d in range(n_datasets):
+        for place, method in enumerate(("ours", "theirs", "constant")):
+            for seed in range(2):
+                yield a_line(f"set{d}", method, seed, 1.0 + place + 0.1 * seed)
+
+
+@pytest.fixture(scope="module")
+def cells():
+    found = latest_cells(lines())
+    found |= latest_cells(a_line("marks", m, 0, c, "grades") for m, c in (("ours", 1.0), ("constant", 2.0)))
+    failed = a_line("set9", "theirs", 0, 1.0, status="failed", error="timeout: not finished", metrics={})
+    found |= latest_cells([failed, a_line("set9", "ours", 0, 1.0)])
+    return found
+
+
+@pytest.fixture(scope="module")
+def sections(cells):
+    return benchmark_sections(cells, n_damaged=2)
+
+
+def table_with(sections, words):
+    (found,) = [section for section in sections if isinstance(section, Table) and words in section.caption]
+    return found
+
+
+def column(table, name):
+    place = table.header.index(name)
+    return {row[0]: row[place] for row in table.rows}
+
+
+def texts(sections):
+    return " ".join(section.text for section in sections if isinstance(section, Paragraph))
+
+
+def test_the_parts_of_the_page(sections):
+    headings = [section.text for section in sections if isinstance(section, Heading) and section.level == 2]
+    assert headings == ["What ran", "Values: leaderboard", "Grades: leaderboard", "What went wrong", "Circumstances"]
+
+
+def test_what_ran_is_said(sections):
+    facts = dict(table_with(sections, "What the figures depend on").rows)
+    assert facts["commits"] == "abc123+changes"
+    assert facts["machines"] == "a large one"
+    assert facts["versions"] == "numpy 9.9"
+    assert facts["finished"].startswith("2026-11-16 10:00")
+    assert facts["commands"] == "diffor bench run.toml"
+    assert "2 damaged line(s)" in texts(sections)
+
+
+def test_of_many_commands_a_few_are_named(cells):
+    changed = {
+        place: line | {"command": f"diffor bench {number}"} for number, (place, line) in enumerate(cells.items())
+    }
+    facts = dict(table_with(benchmark_sections(changed), "What the figures depend on").rows)
+    named, rest = facts["commands"].split(", and ")
+    assert named == "diffor bench 0, diffor bench 1, diffor bench 2"
+    assert rest == f"{len(cells) - 3} more, which the lines name"
+
+
+def test_the_leaderboard_holds_ranks_wins_and_distances(sections):
+    table = next(s for s in sections if isinstance(s, Table) and s.header[:2] == ("method", "CRPS rank"))
+    assert [row[0] for row in table.rows] == ["ours", "theirs", "constant"]
+    assert column(table, "CRPS rank") == {"ours": "1.00", "theirs": "2.00", "constant": "3.00"}
+    assert column(table, "CRPS wins") == {"ours": "6", "theirs": "0", "constant": "0"}
+    assert column(table, "CRPS relative")["theirs"] == f"{2.05 / 1.05:.3f}"
+    assert column(table, "rank correlation rank") == dict.fromkeys(("ours", "theirs", "constant"), "2.00")
+    assert column(table, "sets in band")["ours"] == "6 of 6"
+    assert column(table, "fit s")["ours"] == "2"
+    assert column(table, "predict s per 1,000 rows")["ours"] == "0.5"
+    assert table.sortable
+    assert {(0, 1), (0, 2), (0, 3)} <= table.strong
+    assert (1, 1) not in table.strong
+
+
+def test_sets_left_out_are_named(sections):
+    assert "set9 (no result of theirs, constant)" in texts(sections)
+
+
+def test_tables_by_set_show_mean_spread_and_the_best(sections):
+    table = table_with(sections, "CRPS (less is better)")
+    assert table.header == ("data set", "training rows", "ours", "theirs", "constant")
+    assert table.rows[0] == ("set0", "12,345", "1.05 ± 0.07071", "2.05 ± 0.07071", "3.05 ± 0.07071")
+    assert table.strong == frozenset((row, 2) for row in range(6))
+    assert "QWK (greater is better)" in table_with(sections, "QWK (greater").caption
+
+
+def test_pairs_are_counted_and_tested(sections):
+    wins = table_with(sections, "CRPS: on how many of 6 data sets")
+    assert wins.rows[0] == ("ours", "-", "6", "6")
+    assert wins.rows[1] == ("theirs", "0", "-", "6")
+    # Six wins of six have p = 2 / 64, which three pairs raise above 0.05.
+    assert wins.strong == frozenset()
+    ours = table_with(sections, "CRPS, ours against others")
+    assert ours.rows[0] == ("ours : theirs", "6", "0", "0", "0.031", "0.094")
+
+
+def test_differences_that_are_sure_are_bold():
+    wins = table_with(benchmark_sections(latest_cells(lines(9))), "CRPS: on how many of 9 data sets")
+    assert wins.strong == {(0, 2), (0, 3), (1, 3)}
+
+
+def test_pairs_name_ours_first_also_where_we_lose():
+    found = latest_cells(
+        a_line(f"set{d}", m, 0, c) for d in range(3) for m, c in (("ours", 2.0), ("theirs", 1.0), ("constant", 3.0))
+    )
+    rows = {row[0]: row[1:4] for row in table_with(benchmark_sections(found), "CRPS, ours against").rows}
+    assert rows == {"ours : theirs": ("0", "0", "3"), "ours : constant": ("3", "0", "0")}
+
+
+def test_the_truth_is_the_measure_where_it_is_known(sections):
+    table = table_with(sections, "true distribution")
+    assert table.rows == (("set0", "0.5", "2.100", "4.100", "6.100"),)
+
+
+def test_figures_of_each_task(sections):
+    labels = [section.label for section in sections if isinstance(section, Figure)]
+    assert any("groups that do not differ" in label for label in labels)  # of the values: grades have one set
+    assert sum("against seconds to fit" in label for label in labels) == 2
+    assert sum("against seconds to predict" in label for label in labels) == 2
+    assert sum("from nominal" in label for label in labels) == 2
+    assert sum("on each data set" in label for label in labels) == 2
+
+
+def test_failed_and_missing_cells_are_listed(sections):
+    assert table_with(sections, "1 failed cells").rows == (("set9", "theirs", "0", "timeout: not finished"),)
+    missing = {row[0]: row[2] for row in table_with(sections, "Cells without a line").rows}
+    assert missing["constant"] == "set9 (seed 0, 1)"
+    assert missing["ours"] == "set9 (seed 1)"
+
+
+def test_a_clean_run_says_so():
+    said = texts(benchmark_sections(latest_cells(lines())))
+    assert "No cell failed." in said
+    assert "No cell is missing." in said
+    assert "No data set is left out." in said
+
+
+def test_the_constant_alone_is_a_page_too():
+    found = latest_cells([a_line("set0", "constant", 0, 1.0)])
+    assert "There are no two methods to compare." in texts(benchmark_sections(found))
+
+
+def test_nothing_but_failures_is_a_page_too():
+    found = latest_cells([a_line("set0", "ours", 0, 1.0, status="failed", error="x" * 900, metrics={})])
+    table = table_with(benchmark_sections(found), "1 failed cells")
+    assert table.rows[0][3].endswith("x ...")
+
+
+def test_chosen_methods_are_compared_and_the_others_named(cells):
+    sections = benchmark_sections(cells, methods=["ours", "theirs"])
+    table = table_with(sections, "CRPS (less is better)")
+    assert table.header[2:] == ("ours", "theirs")
+    assert "Not ranked, for want of results or by choice: constant." in texts(sections)

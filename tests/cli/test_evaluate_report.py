@@ -1,0 +1,163 @@
+"""``diffor evaluate --report``: real files, and a page that is written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from diffor.cli.main import main
+
+FAST = ["--preset", "fast", "--max-steps", "30", "--quiet"]
+
+
+def make_rows(n: int = 120) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"size": rng.normal(size=n), "city": rng.choice(["Oslo", "Rome"], size=n)})
+    table["price"] = np.clip(2 * table["size"] + rng.normal(size=n), -6, 6)
+    table["quality"] = np.array(["low", "mid", "high"])[np.digitize(table["price"], [-1, 1])]
+    return table
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data and three models, which tests read and do not change."""
+    folder = tmp_path_factory.mktemp("home")
+    make_rows().to_csv(folder / "rows.csv", index=False)
+    for name, extra in (
+        ("price", ["--target", "price", "--drop", "quality", *FAST]),
+        ("quality", ["--target", "quality", "--drop", "price", "--grades", "low,mid,high", *FAST]),
+        ("point", ["--target", "price", "--drop", "quality", "--method", "value-squared", *FAST]),
+    ):
+        assert main(["fit", str(folder / "rows.csv"), *extra, "--out", str(folder / name)]) == 0
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals of tests may be rough."""
+    monkeypatch.setattr("diffor.reports.evaluation.scores.with_intervals.__defaults__", (20,))
+
+
+@pytest.mark.parametrize("name", ["price", "quality", "point"])
+def test_a_page_is_written_beside_the_scores(
+    home: Path, here: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    arguments = ["evaluate", str(home / name), str(home / "rows.csv"), "--json"]
+    assert main(arguments) == 0
+    alone = capsys.readouterr()
+    assert main([*arguments, "--report", "page.html"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == alone.out  # the page changes nothing about the scores
+    assert shown.err == "the page is page.html\n"
+    page = (here / "page.html").read_text()
+    assert f"<title>Model report: {name}</title>" in page
+    for metric in json.loads(shown.out)["metrics"].values():
+        if metric["model"] is not None and 0.1 < metric["model"] < 1:
+            assert f"<td>{metric['model']:.3f}</td>" in page
+    assert [path.name for path in here.iterdir()] == ["page.html"]
+
+
+def test_pages_of_chunks_are_pages_of_the_whole(
+    home: Path, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["evaluate", str(home / "quality"), str(home / "rows.csv"), "--report"]
+    assert main([*arguments, "whole.html"]) == 0
+    monkeypatch.setattr("diffor.files.CHUNK_ROWS", 50)
+    assert main([*arguments, "chunks.html"]) == 0
+    assert (here / "whole.html").read_text() == (here / "chunks.html").read_text()
+
+
+def test_long_tables_are_shown_in_part(
+    home: Path, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("diffor.reports.evaluation.evaluation.picked_rows.__defaults__", (70,))
+    monkeypatch.setattr("diffor.files.CHUNK_ROWS", 50)
+    assert main(["evaluate", str(home / "point"), str(home / "rows.csv"), "--report", "page.html"]) == 0
+    page = (here / "page.html").read_text()
+    assert "The scores are those of all 120 rows. Figures and slices look at 70 of them, picked at random." in page
+    assert "true values of 70 rows" in page
+    assert "Mean absolute error in 10 ranges" in page
+
+
+def test_an_existing_page_is_replaced_only_if_asked(home: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "page.html").write_text("mine")
+    arguments = ["evaluate", str(home / "point"), str(home / "rows.csv"), "--report", "page.html"]
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.err == (
+        "diffor: error: page.html must not exist yet, however: it does; choose another or pass --force to replace it\n"
+    )
+    assert captured.out == ""
+    assert (here / "page.html").read_text() == "mine"
+    assert main([*arguments, "--force"]) == 0
+    assert "Model report" in (here / "page.html").read_text()
+
+
+WRONG = {
+    "HOME/price HOME/rows.csv --report absent/page.html": "absent/page.html must lie in an existing folder, however: "
+    "absent is none; create it first",
+    "HOME/price HOME/rows.csv --report page.txt": "--report must be a page whose name ends in .html, however: "
+    "page.txt; rename it",
+    "HOME/price HOME/rows.csv --report HOME/rows.csv --force": "--report must be a page whose name ends in .html",
+    "HOME/price HOME/rows.csv --report folder.html --force": "folder.html must be a file, however: something else has "
+    "this name; choose another",
+    "HOME/price HOME/rows.csv --force": "--force is for --report, however: no page is asked for; "
+    "add --report PAGE.html",
+    "HOME/price HOME/absent.csv --report page.html": "absent.csv must be an existing file",
+    "HOME/absent HOME/rows.csv --report page.html": "absent",
+    "HOME/price HOME/rows.csv --target prize --report page.html": "'prize' (did you mean 'price'?)",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_wrong_use_leaves_files_as_they_were(
+    home: Path, here: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    (here / "folder.html").mkdir()
+    before = (home / "rows.csv").read_bytes()
+    assert main(["evaluate", *line.replace("HOME", str(home)).split()]) == 2
+    captured = capsys.readouterr()
+    assert WRONG[line] in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert [path.name for path in here.iterdir()] == ["folder.html"]
+    assert (home / "rows.csv").read_bytes() == before
+
+
+def test_a_page_that_cannot_be_written_at_the_end_is_said_in_one_line(
+    home: Path, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("diffor.reports.html.write_page", full)
+    assert main(["evaluate", str(home / "point"), str(home / "rows.csv"), "--report", "page.html"]) == 2
+    assert capsys.readouterr().err == (
+        "diffor: error: page.html cannot be written, however: No space left on device; choose another\n"
+    )
+
+
+def test_without_matplotlib_the_message_names_the_extra(home: Path, here: Path) -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from diffor.cli.main import main\n"
+        f"sys.exit(main(['evaluate', {str(home / 'price')!r}, {str(home / 'rows.csv')!r}, '--report', 'page.html']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == ("diffor: error: figures need matplotlib: install it with pip install 'diffor[plots]'\n")
+    assert list(here.iterdir()) == []

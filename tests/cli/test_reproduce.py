@@ -1,0 +1,117 @@
+"""``diffor reproduce``: every experiment from the command line to its page, in the quick size."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from diffor.cli.main import main
+
+CELLS = {"ablation": 16, "heads": 28, "times": 46}
+
+
+def reproduce(*words, folder):
+    command = [sys.executable, "-m", "diffor", "reproduce", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1800)
+
+
+def numbers_of(folder, stem):
+    return json.loads((folder / "reproduction" / f"{stem}.json").read_text())
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_grid_from_its_run_file_to_its_page(name, tmp_path):
+    done = reproduce(name, "--quick", "--jobs", "2", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"{CELLS[name]} cells: 0 are in" in done.stderr
+    assert "failed" not in done.stderr
+    found = numbers_of(tmp_path, f"{name}-quick")
+    assert found["experiment"] == name
+    assert found["command"] == f"diffor reproduce {name} --quick --jobs 2"
+    assert found["sentences"] == done.stdout.splitlines()
+    assert len(found["contrasts"]) > 0
+    page = (tmp_path / "reproduction" / f"{name}-quick.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<svg" in page
+    again = reproduce(name, "--quick", "--force", folder=tmp_path)  # nothing is run a second time
+    assert f"{CELLS[name]} are in" in again.stderr
+    assert again.stdout == done.stdout
+
+
+@pytest.mark.parametrize("name", ["latent", "paradigms"])
+def test_a_study_to_its_page(name, tmp_path):
+    done = reproduce(name, "--quick", "--seed", "1", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert numbers_of(tmp_path, f"{name}-quick")["sentences"] == done.stdout.splitlines()
+    assert (tmp_path / "reproduction" / f"{name}-quick.html").read_text().count("<svg") >= 2
+
+
+def test_tables_run_what_is_found_and_say_what_is_not(tmp_path):
+    pytest.importorskip("PIL")
+    pytest.importorskip("pyarrow")
+    import miniatures_images
+    import miniatures_tables
+
+    miniatures_images.write_utkface(tmp_path / "data")
+    miniatures_tables.write_kuairec(tmp_path / "data")
+    done = reproduce("tables", "--quick", "--root", "data", "--jobs", "2", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "not found, and left out: fgnet, morph, cacd\n" in done.stderr
+    assert "not found, and left out: criteo, shoppers\n" in done.stderr
+    found = numbers_of(tmp_path, "tables-quick")
+    assert set(found["kuairec"]["ours"]) == {"constant", "diffor-paper", "method:d2co", "method:cwm"}
+    assert found["utkface"]["published"]["DiffoR"]["mae"]["printed"]
+    assert any(
+        text.startswith("utkface, mae (years, lower is better): diffor-paper is ") for text in found["sentences"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["tables"],
+            "tables needs at least one of its data sets, however: none is found, and --root is not given; see",
+        ),
+        (["tables", "--root", "."], "however: none is found below .; see diffor datasets"),
+        (["tabels"], "invalid choice: 'tabels'"),
+        (["ablation", "--out", "file"], "--out must be a folder, however: file is a file; name another"),
+        (
+            ["ablation", "--quick", "--out", "old"],
+            "must not exist yet, however: it does; choose another or pass --force",
+        ),
+        (["ablation", "--quick", "--size", "small"], "not allowed with argument --quick"),
+    ],
+)
+def test_wrong_use_is_one_line_and_changes_nothing(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "ablation-quick.html").write_text("mine")
+    assert main(["reproduce", *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
+        "file",
+        "old",
+        "old/ablation-quick.html",
+    ]
+    assert (tmp_path / "old" / "ablation-quick.html").read_text() == "mine"
+
+
+def test_an_experiment_whose_cells_all_fail_says_so(tmp_path, monkeypatch, capsys):
+    from diffor.cli import reproduce as command
+    from diffor.paper.experiments.grids import GRIDS
+
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        {"dataset": "diabetes", "method": "base", "seed": seed, "status": "failed", "error": "ValueError: no"}
+        for seed in (0, 1)
+    ]
+    cells = {(line["dataset"], line["method"], line["seed"]): line for line in lines}
+    with pytest.raises(command.UsageError, match="heads needs at least one cell that ends well, however: all 2 failed"):
+        command._read(GRIDS["heads"], cells)
+    assert "2 of 2 cells failed, the first with: ValueError: no" in capsys.readouterr().err

@@ -1,0 +1,208 @@
+import datetime
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+import torch
+
+from diffor.core.table import as_table, check_weights, match_columns
+
+
+def refused(kind: type[Exception], message: str):
+    return pytest.raises(kind, match=re.escape(message))
+
+
+# Reading tables.
+
+
+def test_a_pandas_frame_is_taken_as_it_is():
+    frame = pd.DataFrame({"a": [1, 2]}, index=[7, 7])
+    assert as_table(frame) is frame
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([[1.0, 2.0], [3.0, 4.0]]),
+        [[1.0, 2.0], [3.0, 4.0]],
+        ((1, 2), (3, 4)),
+        torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
+        np.array([[1, 2], [3, 4]], dtype=object),
+        np.array([[1, 2], [3, 4]], dtype=np.uint8),
+    ],
+    ids=["floats", "lists", "tuples", "tensor", "objects", "bytes"],
+)
+def test_tables_without_names_are_numbered(X):
+    table = as_table(X)
+    assert table.columns.tolist() == [0, 1]
+    assert table.astype(float).to_numpy().tolist() == [[1, 2], [3, 4]]
+
+
+def test_missing_values_and_infinity_pass():
+    assert np.isnan(as_table(np.array([[np.nan, np.inf]])).to_numpy()[0, 0])
+
+
+def test_strings_stay_strings():
+    assert as_table(np.array([["a", "b"], ["c", "d"]])).to_numpy().tolist() == [["a", "b"], ["c", "d"]]
+
+
+def test_numbers_in_a_mixed_list_stay_numbers():
+    table = as_table([[1.5, "a"], [2.5, "b"]])
+    assert table[0].tolist() == [1.5, 2.5]
+    assert table[1].tolist() == ["a", "b"]
+
+
+def polars_frame() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "float": [1.5, None, 3.0],
+            "int": [1, None, 3],
+            "bool": [True, None, False],
+            "string": ["x", None, "y"],
+            "category": pl.Series(["p", None, "q"], dtype=pl.Categorical),
+            "enum": pl.Series(["p", None, "q"], dtype=pl.Enum(["q", "p"])),
+            "date": [datetime.date(2020, 1, 1), None, datetime.date(2020, 1, 3)],
+            "time": [datetime.datetime(2020, 1, 1), None, datetime.datetime(2020, 1, 3)],
+            "duration": [datetime.timedelta(1), None, datetime.timedelta(3)],
+            "nothing": [None, None, None],
+        }
+    )
+
+
+@pytest.mark.parametrize("read", [lambda: polars_frame(), lambda: pa.table(polars_frame().to_arrow())])
+def test_polars_and_arrow_keep_names_values_and_gaps(read):
+    table = as_table(read())
+    assert table.columns.tolist() == polars_frame().columns
+    assert table.loc[1].isna().all()
+    assert table.loc[[0, 2], "float"].tolist() == [1.5, 3.0]
+    assert table.loc[[0, 2], "int"].tolist() == [1, 3]
+    assert table.loc[[0, 2], "bool"].tolist() == [True, False]
+    for name in ("category", "enum"):
+        assert table.loc[[0, 2], name].tolist() == ["p", "q"]
+    for name in ("date", "time"):
+        assert pd.api.types.is_datetime64_any_dtype(table[name].dtype)
+        assert table[name].dt.day.tolist()[::2] == [1, 3]
+    assert table["duration"].dt.days.tolist()[::2] == [1, 3]
+
+
+def test_an_arrow_record_batch_is_a_table():
+    assert as_table(pa.record_batch({"a": [1, 2]}))["a"].tolist() == [1, 2]
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
+def test_sparse_matrices_are_refused(make):
+    with refused(TypeError, "X must be dense, however: it is a sparse matrix; pass X.toarray()"):
+        as_table(make(np.eye(3)))
+
+
+def test_lazy_polars_frames_are_refused():
+    with refused(TypeError, "X must be a polars DataFrame, however: it is a LazyFrame; call .collect() first"):
+        as_table(polars_frame().lazy())
+
+
+def test_a_polars_column_is_refused():
+    with refused(TypeError, "X must be a polars DataFrame, however: it is a Series; call .to_frame() first"):
+        as_table(polars_frame()["int"])
+
+
+@pytest.mark.parametrize("X", [pd.Series([1, 2]), np.array([1, 2]), [1, 2], pa.chunked_array([[1, 2]])])
+def test_one_dimension_is_refused(X):
+    with pytest.raises(ValueError, match=r"2D array|2-dimensional"):
+        as_table(X)
+
+
+@pytest.mark.parametrize(
+    "X", [pd.DataFrame({"a": []}), pl.DataFrame({"a": []}), pa.table({"a": pa.array([], pa.int64())})]
+)
+def test_tables_without_rows_are_refused(X):
+    with refused(ValueError, "X must not be empty, however: it has 0 sample(s) (shape=(0, 1))"):
+        as_table(X)
+
+
+@pytest.mark.parametrize("X", [pd.DataFrame(index=[0, 1]), pd.DataFrame(), pl.DataFrame()])
+def test_tables_without_columns_are_refused(X):
+    with refused(ValueError, "X must not be empty, however: it has 0 feature(s)"):
+        as_table(X)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_empty_arrays_are_refused(shape):
+    with pytest.raises(ValueError, match=r"0 (sample|feature)\(s\)"):
+        as_table(np.zeros(shape))
+
+
+def test_repeated_column_names_are_refused():
+    with refused(ValueError, "column names must be unique, however: 'a' stands twice; rename one"):
+        as_table(pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]))
+    with refused(ValueError, "column names must be unique, however: 'a' stands twice"):
+        as_table(pa.table([[1], [2]], names=["a", "a"]))
+
+
+# Matching columns.
+
+
+def test_columns_are_put_in_the_fitted_order():
+    table = pd.DataFrame({"b": [1], "a": [2], "c": [3]})
+    matched = match_columns(table, ["a", "b", "c"])
+    assert matched.columns.tolist() == ["a", "b", "c"]
+    assert matched.to_numpy().tolist() == [[2, 1, 3]]
+    assert match_columns(matched, ["a", "b", "c"]) is matched
+
+
+def test_missing_and_unknown_columns_are_named():
+    table = pd.DataFrame({"a": [1], "x": [2], "y": [3]})
+    with refused(ValueError, "however: missing: 'b', 'c'; not seen in fit: 'x', 'y'"):
+        match_columns(table, ["a", "b", "c"])
+    with refused(ValueError, "however: missing: 'd'"):
+        match_columns(table, ["a", "x", "y", "d"])
+    with refused(ValueError, "however: not seen in fit: 'y'"):
+        match_columns(table, ["a", "x"])
+
+
+@pytest.mark.parametrize(("columns", "names"), [([0, 1], ["a", "b"]), (["b", "a"], [0, 1])])
+def test_tables_without_names_are_taken_by_position(columns, names):
+    table = pd.DataFrame([[1, 2]], columns=columns)
+    assert match_columns(table, names) is table
+
+
+def test_many_columns_are_matched_quickly():
+    names = [f"column {i}" for i in range(5000)]
+    table = pd.DataFrame(np.zeros((1, 5000)), columns=names[::-1])
+    assert match_columns(table, names).columns.tolist() == names
+
+
+# Weights.
+
+
+def test_weights_are_scaled_to_mean_one():
+    assert check_weights([1, 2, 3], 3).tolist() == [0.5, 1.0, 1.5]
+    assert check_weights(5, 3).tolist() == [1, 1, 1]
+    assert check_weights(pd.Series([0, 4], index=[5, 6]), 2).tolist() == [0, 2]
+    assert check_weights(None, 3) is None
+
+
+@pytest.mark.parametrize("weights", [[1, 2], [[1], [2], [3]]])
+def test_weights_of_another_shape_are_refused(weights):
+    with refused(ValueError, "sample_weight must have one value per row, shape (3,), however: shape="):
+        check_weights(weights, 3)
+
+
+@pytest.mark.parametrize("weights", [[1, -1, 1], [0, 0, 0], [1, np.nan, 1], [1, np.inf, 1]])
+def test_weights_that_cannot_count_are_refused(weights):
+    with refused(ValueError, "sample_weight must be finite, not negative and not all zero"):
+        check_weights(weights, 3)
+
+
+@pytest.mark.parametrize("names", [[10, 20], ["a", 7], [("x", "one"), ("x", "two")], [1, 0], ["b", "a"]])
+def test_columns_are_matched_by_names_of_any_kind(names):
+    table = pd.DataFrame({name: [float(place)] for place, name in enumerate(names)})
+    assert match_columns(table.iloc[:, ::-1], names).iloc[0].tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match="missing: "):
+        match_columns(table.iloc[:, :1].assign(other=1.0), names)

@@ -1,0 +1,343 @@
+"""Faces and ages: miniatures with the quirks of the real files, damaged ones, and the real faces where they are."""
+
+import os
+import shutil
+from pathlib import Path
+
+import miniatures_images as miniatures
+import numpy as np
+import pytest
+from scipy.io import loadmat, savemat
+
+from diffor.datasets.paper.age import (
+    read_cacd,
+    read_fgnet,
+    read_morph,
+    read_utkface,
+    survey_cacd,
+    survey_fgnet,
+    survey_morph,
+    survey_utkface,
+)
+from diffor.datasets.paper.image_sets import AGE, IMAGE_DISTRIBUTIONS
+from diffor.datasets.splits import crossing_groups, split_samples
+
+ROOT = Path(os.environ.get("DIFFOR_DATA", Path(__file__).parents[4] / "shared" / "data"))
+
+
+def by_name(samples):
+    """Rows of inputs by the name of their image, with the target."""
+    table = samples.x.assign(y=samples.y)
+    return table.set_index(table["path"].map(lambda path: Path(path).name))
+
+
+def assert_sound(samples, report):
+    assert len(samples.x) == len(samples.y) == len(samples) == report.n_kept
+    assert all(Path(path).is_absolute() and Path(path).is_file() for path in samples.x["path"])
+    assert samples.x["path"].is_unique
+    assert np.isfinite(samples.y).all()
+    assert samples.groups is None or samples.groups.dtype == np.int64
+
+
+# UTKFace.
+
+
+def test_utkface_tells_all_in_its_names(tmp_path):
+    samples, report = survey_utkface(miniatures.write_utkface(tmp_path))
+    assert_sound(samples, report)
+    assert (report.n_read, report.dropped, report.files) == (30, {}, [tmp_path / "UTKFace"])
+    assert samples.groups is None
+    faces = by_name(samples)
+    assert faces.loc["1_0_0_20161219140623097.jpg.chip.jpg", ["gender", "race", "y"]].tolist() == ["male", "White", 1]
+    assert faces.loc["116_1_0_20170120134921760.jpg.chip.jpg", ["gender", "y"]].tolist() == ["female", 116]
+
+
+def test_bad_names_of_utkface_are_repaired_or_left_missing(tmp_path):
+    root = miniatures.write_utkface(tmp_path)
+    repaired = by_name(read_utkface(root)).loc[[*miniatures.UTKFACE_BAD_NAMES]]
+    assert repaired["y"].tolist() == [39, 61, 61, 24, 55]
+    assert repaired["gender"].tolist() == ["male", "female", "female", "male", "male"]
+    assert repaired["race"].tolist() == ["Black", "Black", "Indian", "Black", "White"]
+    kept = by_name(read_utkface(root, repair=False)).loc[[*miniatures.UTKFACE_BAD_NAMES]]
+    assert kept["y"].tolist() == [39, 61, 61, 24, 55]
+    assert kept["gender"].isna().tolist() == kept["race"].isna().tolist() == [True, True, True, False, False]
+
+
+def test_utkface_in_the_wild_lies_in_three_parts(tmp_path):
+    samples, report = survey_utkface(miniatures.write_utkface_wild(tmp_path), images="wild", ages=(0, 101))
+    assert_sound(samples, report)
+    assert (report.n_read, report.dropped) == (7, {"age outside 0 to 101": 1})
+    assert [folder.name for folder in report.files] == ["part1", "part2", "part3"]
+    faces = by_name(samples)
+    assert faces.loc["53__0_20170116184028385.jpg", ["gender", "race", "y"]].tolist() == ["female", "White", 53]
+    assert faces.loc["61_3_20170109150557335.jpg", ["gender", "race", "y"]].tolist() == ["female", "Indian", 61]
+    with pytest.raises(FileNotFoundError, match=r"needs images such as 25_0_2_.*, however: .* Open susanqq"):
+        read_utkface(tmp_path)
+    shutil.rmtree(tmp_path / "UTKFace")
+    with pytest.raises(FileNotFoundError, match=r"lie in part1, part2 and part3, however: .*; fetch them"):
+        read_utkface(tmp_path, images="wild")
+
+
+def test_what_is_not_a_face_is_dropped_and_counted(tmp_path):
+    root = miniatures.write_utkface(tmp_path)
+    (tmp_path / "UTKFace" / "Thumbs.db").write_bytes(b"no image")
+    (tmp_path / "UTKFace" / "20_1_1_20170101000000000.jpg.chip.jpg").write_bytes(b"")
+    miniatures.write_photo(tmp_path / "UTKFace" / "cover.jpg", 0.5)
+    miniatures.write_photo(tmp_path / "UTKFace" / "999_0_0_20170101000000000.jpg.chip.jpg", 0.5)
+    samples, report = survey_utkface(root, ages=(21, 60))
+    assert report.n_read == 33
+    assert report.dropped.pop("file name without an age") == 2
+    assert report.dropped.pop("image file is empty") == 1
+    assert [*report.dropped] == ["age outside 21 to 60"]
+    assert 21 <= samples.y.min() <= samples.y.max() <= 60
+
+
+def test_the_whole_set_is_preferred_to_its_first_part(tmp_path):
+    miniatures.write_utkface(tmp_path / "utk")
+    shutil.copytree(tmp_path / "utk" / "UTKFace", tmp_path / "crop_part1")
+    assert survey_utkface(tmp_path)[1].files == [tmp_path / "utk" / "UTKFace"]
+    shutil.rmtree(tmp_path / "utk")
+    assert survey_utkface(tmp_path)[1].files == [tmp_path / "crop_part1"]
+
+
+def test_the_image_alone_can_be_asked_for(tmp_path):
+    root = miniatures.write_morph(miniatures.write_utkface(tmp_path))
+    assert [*read_utkface(root, columns=()).x] == [*read_morph(root, columns=()).x] == ["path"]
+    assert [*read_utkface(root, columns=("race",)).x] == ["path", "race"]
+
+
+# FG-NET.
+
+
+def test_fgnet_is_read_in_either_case(tmp_path):
+    samples, report = survey_fgnet(miniatures.write_fgnet(tmp_path))
+    assert_sound(samples, report)
+    assert (report.n_read, report.dropped, report.files) == (21, {}, [tmp_path / "FGNET" / "images"])
+    ages = by_name(samples)["y"]
+    assert ages[["001A02.JPG", "001A43a.JPG", "001A43b.JPG", "002a04.JPG", "009A00.jpg", "082A31.JPG"]].tolist() == [
+        2, 43, 43, 4, 0, 31,
+    ]  # fmt: skip
+    assert set(samples.groups) == {1, 2, 9, 10, 11, 82}
+    assert all(
+        int(Path(path).name[:3]) == person for path, person in zip(samples.x["path"], samples.groups, strict=True)
+    )
+
+
+def test_a_photo_of_fgnet_counts_once(tmp_path):
+    root = miniatures.write_fgnet(tmp_path)
+    shutil.copy(root / "FGNET" / "images" / "001A02.JPG", root / "FGNET" / "images" / "001a02.jpg")
+    miniatures.write_photo(root / "FGNET" / "images" / "cover.jpg", 0.5)
+    samples, report = survey_fgnet(root)
+    assert report.dropped == {"file name without person and age": 1, "photo under two spellings": 1}
+    assert len(samples) == 21
+
+
+def test_fgnet_leaves_each_person_out_once(tmp_path):
+    root = miniatures.write_fgnet(tmp_path)
+    samples, dataset = read_fgnet(root), AGE[1]
+    for index, person in enumerate(sorted(set(samples.groups))):
+        train, test = dataset.split(root, index)
+        assert set(samples.groups[test]) == {person}
+        assert sorted([*train, *test]) == list(range(len(samples)))
+
+
+# MORPH.
+
+
+def test_morph_reads_its_table(tmp_path):
+    samples, report = survey_morph(miniatures.write_morph(tmp_path))
+    assert_sound(samples, report)
+    assert (report.n_read, report.dropped) == (19, {"row of another width": 1})
+    assert samples.y[:3].tolist() == [44, 45, 23]
+    assert samples.groups[:3].tolist() == [900001, 900001, 900002]
+    assert samples.x[["race", "gender"]][:3].to_numpy().tolist() == [["B", "M"], ["B", "M"], ["W", "F"]]
+    assert samples.x["race"].dtype == "category"
+
+
+def test_what_gives_the_age_away_is_not_an_input(tmp_path):
+    root = miniatures.write_cacd(miniatures.write_morph(tmp_path))
+    for column in ("dob", "doa", "age_diff", "picture_num", "age", "id_num"):
+        with pytest.raises(ValueError, match=r"columns must be some of race, gender, .*however: .*give the age away"):
+            read_morph(root, columns=("race", column))
+    for column in ("birth", "identity", "name", "age"):
+        with pytest.raises(ValueError, match=r"columns must be some of year, however: .*give the age away"):
+            read_cacd(root, columns=("year", column))
+    with pytest.raises(ValueError, match="columns must be some of race, gender"):
+        read_morph(root, columns="race")
+
+
+def edit(path, change):
+    text = path.read_text()
+    assert change(text) != text
+    path.write_text(change(text))
+
+
+def test_bad_rows_of_morph_are_dropped_and_counted(tmp_path):
+    root = miniatures.write_morph(tmp_path)
+    top = root / "MORPH_nonCommercial"
+    extra = ["900900,0,,,B,M,,,0,,Album2/a.JPG", ",0,,,B,M,,30,0,,Album2/b.JPG", "900901,0,,,B,M,,30,0,,"]
+    extra += ["900902,0,,,B,M,,30.5,0,,Album2/c.JPG", "900903,0,,,B,M,,30,0,,Album2/none.JPG"]
+    extra += ["900001,0,01/01/1960,01/01/2004,B,M,,44,0,,Album2/900001_0M44.JPG", ""]
+    edit(top / "morph_2008_nonCommercial.csv", lambda text: text + "\n".join(extra) + "\n")
+    (top / "Album2" / "900001_1M45.JPG").rename(top / "Album2" / "900001_1M45.jpg")
+    samples, report = survey_morph(root)
+    assert_sound(samples, report)
+    assert report.dropped == {
+        "age missing": 2, "image listed twice": 1, "image missing": 2, "person missing": 1, "row of another width": 1,
+    }  # fmt: skip
+    assert len(samples) == 18
+    assert samples.x["path"][1].endswith("900001_1M45.jpg")
+
+
+def test_people_of_morph_are_in_one_part(tmp_path):
+    root = miniatures.write_morph(tmp_path, n_people=40)
+    samples = read_morph(root)
+    for protocol in ("random", "folders"):
+        for index in range(5):
+            split = split_samples(samples, index, protocol)
+            assert crossing_groups(split, samples.groups) == []
+            assert len(split.learning) + len(split.test) == len(samples)
+
+
+# CACD.
+
+
+def test_cacd_finds_its_images_however_accents_are_stored(tmp_path):
+    samples, report = survey_cacd(miniatures.write_cacd(tmp_path), columns=("year",))
+    assert_sound(samples, report)
+    assert (report.n_read, report.dropped) == (24, {})
+    assert samples.x["year"].tolist() == [2004, 2013] * 12
+    assert samples.groups.tolist() == np.repeat(np.arange(1, 13), 2).tolist()
+    assert samples.side["rank"].tolist() == samples.groups.tolist()
+    assert [int(Path(path).name.split("_")[0]) for path in samples.x["path"]] == samples.y.tolist()
+
+
+def test_celebrities_are_divided_by_rank(tmp_path):
+    root = miniatures.write_cacd(tmp_path)
+    samples = read_cacd(root)
+    split = split_samples(samples, 0, "rank")
+    assert set(samples.side["rank"][split.validation]) == {1, 2}
+    assert set(samples.side["rank"][split.test]) == {3, 4, 5}
+    assert set(samples.side["rank"][split.training]) == set(range(6, 13))
+    train, test = AGE[3].split(root, 7)
+    assert train.tolist() == split.learning.tolist()
+    assert test.tolist() == split.test.tolist()
+
+
+def test_cacd_without_some_images_is_read_without_these(tmp_path):
+    root = miniatures.write_cacd(tmp_path)
+    for photo in (root / "CACD2000" / "CACD2000").glob("*Person_7_*"):
+        photo.unlink()
+    samples, report = survey_cacd(root)
+    assert report.dropped == {"image missing": 2}
+    assert len(samples.side["rank"]) == len(samples) == 22
+
+
+# Damage.
+
+
+def save_struct(path, change):
+    struct = loadmat(path)["celebrityImageData"]
+    fields = {name: struct[name][0, 0] for name in struct.dtype.names}
+    change(fields)
+    savemat(path, {"celebrityImageData": fields})
+
+
+CACD_FILE = "CACD2000/celebrity2000_meta.mat"
+MORPH_FILE = "MORPH_nonCommercial/morph_2008_nonCommercial.csv"
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("utkface", lambda root: shutil.rmtree(root / "UTKFace"), "utkface needs images .* Open susanqq"),
+        ("fgnet", lambda root: shutil.rmtree(root / "FGNET" / "images"), "fgnet needs images .* Download FGNET.zip"),
+        ("morph", lambda root: (root / MORPH_FILE).unlink(), "morph needs the file morph_2008.* is licensed by"),
+        (
+            "morph",
+            lambda root: shutil.rmtree(root / "MORPH_nonCommercial" / "Album2"),
+            "such as Album2/900001_0M44.JPG, however: none of 18 .* pass images, the folder",
+        ),
+        (
+            "morph",
+            lambda root: edit(root / MORPH_FILE, lambda text: text.replace("age_diff", "delta")),
+            r"nonCommercial\.csv must begin with id_num,.*, however: id_num,.*delta.*; fetch the file again",
+        ),
+        (
+            "morph",
+            lambda root: (root / MORPH_FILE).write_text(miniatures.MORPH_HEADER + "\n1,2\n"),
+            r"must lead to usable images, however: none of its 1 rows is left: row of another width \(1\); complete",
+        ),
+        (
+            "morph",
+            lambda root: (root / MORPH_FILE).write_text("<!DOCTYPE html><html>Quota exceeded</html>"),
+            "must hold data, however: it is a web page .* download it in a browser",
+        ),
+        ("cacd", lambda root: (root / CACD_FILE).unlink(), "needs the file celebrity2000_meta.mat.*From bcsiriuschen"),
+        (
+            "cacd",
+            lambda root: (root / CACD_FILE).write_bytes((root / CACD_FILE).read_bytes()[:300]),
+            r"meta\.mat must hold the struct celebrityImageData with .*, however: .*; fetch the file again",
+        ),
+        (
+            "cacd",
+            lambda root: save_struct(root / CACD_FILE, lambda fields: fields.pop("rank")),
+            "must hold the struct celebrityImageData with .*, however: .*rank.*; fetch the file again",
+        ),
+        (
+            "cacd",
+            lambda root: save_struct(root / CACD_FILE, lambda fields: fields.update(age=fields["age"][:5])),
+            "must hold fields of one length, however: {'age': 5, .*; fetch the file again",
+        ),
+        ("cacd", lambda root: (root / CACD_FILE).write_bytes(b""), "must hold data, however: it is empty; fetch"),
+    ],
+)
+def test_damage_is_named_with_its_cure(tmp_path, name, damage, message):
+    root = miniatures.WRITERS[name](tmp_path)
+    damage(root)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        IMAGE_DISTRIBUTIONS[name].survey(root)
+    checked = IMAGE_DISTRIBUTIONS[name].check(root)
+    assert len(checked.errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("read", "options", "message"),
+    [
+        (read_utkface, {"images": "cropped"}, "images must be 'aligned' or 'wild', however: images='cropped'"),
+        (
+            read_utkface,
+            {"ages": (60, 21)},
+            r"ages must be the youngest and the oldest to keep, however: ages=\(60, 21\)",
+        ),
+        (read_utkface, {"columns": ("time",)}, r"columns must be some of gender, race, however: columns=\('time',\)"),
+    ],
+)
+def test_wrong_options_are_named(tmp_path, read, options, message):
+    with pytest.raises(ValueError, match=message):
+        read(miniatures.write_utkface(tmp_path), **options)
+
+
+# The real faces.
+
+
+@pytest.mark.real_data
+def test_the_real_faces_go_through_the_same_loader():
+    if not (ROOT / "utkface").is_dir():
+        pytest.skip("the faces are not beside the project; set DIFFOR_DATA to the folder that holds UTKFace")
+    samples, report = survey_utkface(ROOT)
+    n_files = len(list((ROOT / "utkface").rglob("*.jpg")))
+    assert (len(samples), report.n_read, report.dropped) == (n_files, n_files, {})
+    assert samples.x["path"].is_unique
+    assert (samples.y.min(), samples.y.max()) == (1, 116)
+    assert samples.x.isna().sum().sum() == 0
+    assert samples.x["gender"].value_counts(normalize=True)["male"] == pytest.approx(0.52, abs=0.02)
+    sizes = {protocol: split_samples(samples, 0, protocol) for protocol in ("random", "folders")}
+    assert [len(part) for part in (sizes["random"].training, sizes["random"].validation, sizes["random"].test)] == [
+        n_files * 8 // 10, n_files // 10, n_files // 10,
+    ]  # fmt: skip
+    assert len(sizes["folders"].test) == n_files // 5
+    checked = IMAGE_DISTRIBUTIONS["utkface"].check(ROOT, n_images=50)
+    assert [message.split("UTKFace ")[-1] for message in checked.errors] == [
+        f"must lead to 23,708 rows of utkface, however: {n_files:,}; complete the files"
+    ]

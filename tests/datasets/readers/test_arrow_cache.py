@@ -1,0 +1,358 @@
+"""Text tables by way of the Parquet cache: whole, resumed after a kill, damaged, changed."""
+
+import gzip
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from diffor.datasets.readers import arrow_cache
+from diffor.datasets.readers.arrow_cache import MAX_BAD_ROWS, PROGRESS, cached_table, kept_result, locked
+from diffor.datasets.readers.text_blocks import TextFormat
+from diffor.files.tables import DataError
+
+FORM = TextFormat(
+    {"id": "int64", "skipped": None, "price": "float64", "seen": "date32", "word": "string"}, may_be_empty=("price",)
+)
+HEADER = "id,skipped,price,seen,word"
+
+
+def row(number):
+    price = "" if number % 7 == 0 else number / 4
+    return f"{number},anything,{price},2012-03-{1 + number % 28:02d},word {number % 5}"
+
+
+def write(path, n_rows, *, end="\n", change=None):
+    """A table of so many rows; ``change`` gives other lines by their number, the header being line 1."""
+    lines = [HEADER, *map(row, range(n_rows))]
+    for number, line in (change or {}).items():
+        lines[number - 1] = line
+    data = (end.join(lines) + end).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def rows_of(table):
+    batches = list(table.batches(list(FORM.kept)))
+    return pd.concat([batch.to_pandas(date_as_object=False) for batch in batches], ignore_index=True)
+
+
+def folder_of(cache):
+    (folder,) = (path for path in cache.iterdir() if path.is_dir())
+    return folder
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz"])
+@pytest.mark.parametrize("block_bytes", [1, 40, 1000, 2**20])
+def test_blocks_of_any_size_give_the_same_rows(tmp_path, name, block_bytes):
+    path = write(tmp_path / name, 60)
+    table = cached_table(path, FORM, tmp_path / "cache", block_bytes=block_bytes)
+    expected = pd.read_csv(path, parse_dates=["seen"]).drop(columns="skipped")
+    pd.testing.assert_frame_equal(rows_of(table), expected, check_dtype=False)
+    assert table.n_rows == 60
+    assert dict(table.dropped) == {}
+
+
+@pytest.mark.parametrize("change", ["crlf", "no end", "blank lines"])
+def test_line_ends_do_not_matter(tmp_path, change):
+    path = write(tmp_path / "table.csv", 20, end="\r\n" if change == "crlf" else "\n")
+    data = path.read_bytes()
+    path.write_bytes({"crlf": data, "no end": data.rstrip(b"\n"), "blank lines": data + b"\n\n"}[change])
+    for block_bytes in (30, 2**20):
+        found = rows_of(cached_table(path, FORM, tmp_path / str(block_bytes), block_bytes=block_bytes))
+        assert found["id"].tolist() == list(range(20))
+        assert found["word"].iloc[-1] == "word 4"
+
+
+def test_arrays_and_chosen_rows(tmp_path):
+    table = cached_table(write(tmp_path / "table.csv", 50), FORM, tmp_path / "cache", block_bytes=200)
+    rows = np.array([0, 7, 8, 31, 49])
+    every, some = table.arrays(["id", "price"]), table.arrays(["id", "price"], rows)
+    assert every["id"].tolist() == list(range(50))
+    assert some["id"].tolist() == rows.tolist()
+    assert np.isnan(every["price"]).tolist() == [number % 7 == 0 for number in range(50)]
+    assert np.array_equal(some["price"], every["price"][rows], equal_nan=True)
+
+
+def test_a_second_call_reads_nothing_but_the_cache(tmp_path):
+    path = write(tmp_path / "table.csv", 30)
+    first = cached_table(path, FORM, tmp_path / "cache", block_bytes=200)
+    times = [part.stat().st_mtime_ns for part in first.parts]
+    again = cached_table(path, FORM, tmp_path / "cache")
+    assert again == first
+    assert len(times) > 3
+    assert [part.stat().st_mtime_ns for part in again.parts] == times
+
+
+def test_files_of_one_name_have_caches_of_their_own_that_move_with_them(tmp_path):
+    for number, name in enumerate(("a", "b")):
+        (tmp_path / "root" / name).mkdir(parents=True)
+        path = write(tmp_path / "root" / name / "table.csv", 10 + number)
+        assert cached_table(path, FORM, tmp_path / "root" / "cache").n_rows == 10 + number
+    (tmp_path / "root").rename(tmp_path / "moved")
+    before = {path.name for path in (tmp_path / "moved" / "cache").iterdir()}
+    assert cached_table(tmp_path / "moved" / "b" / "table.csv", FORM, tmp_path / "moved" / "cache").n_rows == 11
+    assert {path.name for path in (tmp_path / "moved" / "cache").iterdir()} == before
+
+
+# Resuming.
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_arrow_cache import FORM
+from diffor.datasets.readers.arrow_cache import cached_table
+cached_table(Path(sys.argv[1]), FORM, Path(sys.argv[2]), block_bytes=4000)
+"""
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz"])
+def test_a_killed_process_is_resumed_where_it_was(tmp_path, name):
+    path, cache = write(tmp_path / name, 40_000), tmp_path / "cache"
+    script = SCRIPT.format(tests=str(Path(__file__).parent))
+    process = subprocess.Popen([sys.executable, "-c", script, str(path), str(cache)])
+    deadline = time.monotonic() + 60
+    while not list(cache.glob("*/part-00004.parquet")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    folder = folder_of(cache)
+    (folder / ".part-00009.abc.parquet").write_bytes(b"half a part")  # what a kill while writing leaves
+    saved = json.loads((folder / PROGRESS).read_text())
+    done = {part: part.stat().st_mtime_ns for part in sorted(folder.glob("part-*"))[: len(saved["parts"])]}
+    assert not saved["is_complete"]
+    assert len(done) >= 4
+
+    table = cached_table(path, FORM, cache, block_bytes=100_000)
+    assert {part: part.stat().st_mtime_ns for part in done} == done
+    assert table.arrays(["id"])["id"].tolist() == list(range(40_000))
+    assert sorted(folder.iterdir()) == sorted([*table.parts, folder / PROGRESS])
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "progress"])
+def test_a_damaged_cache_is_mended(tmp_path, damage):
+    path, cache = write(tmp_path / "table.csv", 60), tmp_path / "cache"
+    table = cached_table(path, FORM, cache, block_bytes=200)
+    whole = rows_of(table)
+    if damage == "missing":
+        table.parts[3].unlink()
+    elif damage == "cut":
+        table.parts[3].write_bytes(table.parts[3].read_bytes()[:-9])
+    else:
+        (folder_of(cache) / PROGRESS).write_text("{")
+    first = table.parts[0].stat().st_mtime_ns
+    pd.testing.assert_frame_equal(rows_of(cached_table(path, FORM, cache, block_bytes=200)), whole)
+    assert (table.parts[0].stat().st_mtime_ns == first) == (damage != "progress")
+
+
+@pytest.mark.parametrize("change", ["content", "time", "format", "version"])
+def test_a_cache_of_another_state_is_not_used(tmp_path, monkeypatch, change):
+    path, cache = write(tmp_path / "table.csv", 30), tmp_path / "cache"
+    first = cached_table(path, FORM, cache)
+    made, form = first.parts[0].stat().st_mtime_ns, FORM
+    if change == "content":
+        write(path, 31)
+    elif change == "time":
+        os.utime(path, ns=(1, 1))
+    elif change == "format":
+        form = TextFormat(dict(FORM.columns) | {"id": "string"}, may_be_empty=FORM.may_be_empty)
+    else:
+        monkeypatch.setattr(arrow_cache, "VERSION", arrow_cache.VERSION + 1)
+    second = cached_table(path, form, cache)
+    assert second.parts[0].stat().st_mtime_ns > made
+    assert second.n_rows == (31 if change == "content" else 30)
+    assert second.identity != first.identity
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    path, cache = write(tmp_path / "table.csv", 30), tmp_path / "cache"
+    blocks = arrow_cache.line_blocks
+
+    def disturbed(*arguments):
+        yield from blocks(*arguments)
+        write(path, 31)
+
+    monkeypatch.setattr(arrow_cache, "line_blocks", disturbed)
+    with pytest.raises(DataError, match=r"table\.csv must not change while it is read, however: it did; run again"):
+        cached_table(path, FORM, cache)
+    monkeypatch.undo()
+    assert cached_table(path, FORM, cache).n_rows == 31
+
+
+def test_only_one_process_reads_a_file_at_a_time(tmp_path):
+    path, cache, found = write(tmp_path / "table.csv", 30), tmp_path / "cache", []
+    cached_table(path, FORM, cache)
+    folder = folder_of(cache)
+    os.utime(path, ns=(1, 1))
+    thread = threading.Thread(target=lambda: found.append(cached_table(path, FORM, cache)))
+    with locked(folder):
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()
+        assert not found
+    thread.join(10)
+    assert found[0].n_rows == 30
+
+
+# Damage.
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: data[: len(data) // 2], "ended before the end-of-stream marker"),
+        (lambda data: data[:-3], "ended before the end-of-stream marker"),
+        (lambda data: data[:-8] + b"\0\0\0\0" + data[-4:], "CRC check failed"),
+        (lambda data: data[:300] + b"\xff" * 40 + data[340:], "."),
+        (lambda data: data + b"more", "Not a gzipped file"),
+    ],
+)
+def test_damaged_gzip_is_named_and_cured_by_a_whole_file(tmp_path, damage, message):
+    path, cache = write(tmp_path / "table.csv.gz", 3000), tmp_path / "cache"
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    with pytest.raises(
+        DataError, match=rf"table\.csv\.gz must be a whole gzip file, however: .*{message}.*; fetch the"
+    ):
+        cached_table(path, FORM, cache, block_bytes=5000)
+    path.write_bytes(whole)
+    assert cached_table(path, FORM, cache).arrays(["id"])["id"].tolist() == list(range(3000))
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "reason"),
+    [
+        (
+            "40,anything,1.5,2012-03-01",
+            "must have 5 cells in each line, however: line 42 has 4",
+            "wrong number of cells",
+        ),
+        ("40,a,1.5,2012-03-01,w,more", "5 cells in each line, however: line 42 has 6", "wrong number of cells"),
+        ("4x,a,1.5,2012-03-01,w", "values of type int64 in column id, however: line 42 has '4x'", "cell in column id"),
+        (",a,1.5,2012-03-01,w", "values of type int64 in column id, however: line 42 has ''", "cell in column id"),
+        (
+            "40,a,nan,2012-03-01,w",
+            "of type float64 in column price, however: line 42 has 'nan'",
+            "cell in column price",
+        ),
+        ("40,a,1.5,2012-03-32,w", "of type date32 in column seen, however: line 42 has '2012-03-32'", "column seen"),
+        ('40,a,"1.5",2012-03-01,w', "in column price, however: line 42 has '\"1.5\"'", "cell in column price"),
+    ],
+)
+@pytest.mark.parametrize("block_bytes", [300, 2**20])
+def test_a_bad_row_is_named_or_dropped_and_counted(tmp_path, line, message, reason, block_bytes):
+    path, cache = write(tmp_path / "table.csv", 100, change={42: line}), tmp_path / "cache"
+    with pytest.raises(DataError) as raised:
+        cached_table(path, FORM, cache, block_bytes=block_bytes)
+    assert f"{path} must" in str(raised.value)
+    assert f"{message}; fetch the file again, or pass on_bad_row='drop'" in str(raised.value)
+    table = cached_table(path, FORM, cache, on_bad_row="drop", block_bytes=block_bytes)
+    assert table.arrays(["id"])["id"].tolist() == [number for number in range(100) if number != 40]
+    ((found, count),) = table.dropped.items()
+    assert reason in found
+    assert count == 1
+    with pytest.raises(DataError, match="however: line 42 has"):  # the cache does not hide what was dropped into it
+        cached_table(path, FORM, cache)
+
+
+def test_text_that_is_not_utf8_is_a_bad_row(tmp_path):
+    path = write(tmp_path / "table.csv", 10)
+    path.write_bytes(path.read_bytes().replace(b"word 3", b"w\xffrd 3", 1))
+    with pytest.raises(DataError, match="must hold UTF-8 text in column word, however: line 5 has"):
+        cached_table(path, FORM, tmp_path / "cache")
+
+
+def test_too_many_bad_rows_are_another_format(tmp_path):
+    change = dict.fromkeys(range(2, MAX_BAD_ROWS + 4), "nothing")
+    path = write(tmp_path / "table.csv", MAX_BAD_ROWS + 50, change=change)
+    with pytest.raises(DataError, match=f"must have at most {MAX_BAD_ROWS} rows that cannot be read, however: it has"):
+        cached_table(path, FORM, tmp_path / "cache", on_bad_row="drop")
+    path = write(tmp_path / "short.csv", 2, change={2: "nothing", 3: "nothing"})
+    with pytest.raises(DataError, match=r"short\.csv must hold rows, however: it has none that can be read; fetch"):
+        cached_table(path, FORM, tmp_path / "cache", on_bad_row="drop")
+
+
+@pytest.mark.parametrize("header", ["id,skipped,price,seen", "ID,skipped,price,seen,word", "<!DOCTYPE html>"])
+def test_another_header_is_refused(tmp_path, header):
+    path = write(tmp_path / "table.csv", 5, change={1: header})
+    with pytest.raises(DataError) as raised:
+        cached_table(path, FORM, tmp_path / "cache")
+    assert f"{path} must begin with the header {HEADER}, however: {header!r}; fetch" in str(raised.value)
+
+
+def test_a_file_without_rows_or_lines_is_refused(tmp_path):
+    for text in ("", HEADER, HEADER + "\n"):
+        path = tmp_path / "table.csv"
+        path.write_text(text)
+        with pytest.raises(
+            DataError, match=r"must hold rows, however|must begin with the header|none that can be read"
+        ):
+            cached_table(path, FORM, tmp_path / "cache")
+    path.write_bytes(b"\0" * 1000)
+    with pytest.raises(DataError, match="must begin with the header"):
+        cached_table(path, FORM, tmp_path / "cache")
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path):
+    path = write(tmp_path / "table.csv", 5)
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(DataError, match=r"taken must be a writable folder, however: .*; pass another folder as cache"):
+        cached_table(path, FORM, tmp_path / "taken")
+
+
+def test_choices_and_packages_are_checked(tmp_path, monkeypatch):
+    path = write(tmp_path / "table.csv", 5)
+    with pytest.raises(ValueError, match="on_bad_row must be one of raise, drop, however: on_bad_row='skip'"):
+        cached_table(path, FORM, tmp_path / "cache", on_bad_row="skip")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        DataError, match=r"needs pyarrow, however: it is not installed; pip install \"diffor\[parquet\]\""
+    ):
+        cached_table(path, FORM, tmp_path / "cache")
+
+
+def test_results_are_kept_by_their_key(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    calls = []
+
+    def write_result(path, scratch):
+        assert list(scratch.iterdir()) == []
+        (scratch / "much").write_text("more than memory holds")
+        calls.append(path)
+        if len(calls) == 1:
+            raise RuntimeError("killed")
+        parquet.write_table(pyarrow.table({"n": [len(calls)]}), path)
+
+    with pytest.raises(RuntimeError, match="killed"):
+        kept_result(tmp_path, "result", {"a": 1}, write_result)
+    found = [kept_result(tmp_path, "result", {"a": number}, write_result)["n"].to_pylist() for number in (1, 1, 2)]
+    assert found == [[2], [2], [3]]
+    assert {path.suffix for path in tmp_path.iterdir()} == {".parquet", ".lock"}
+
+
+def test_the_benchmark_reads_a_generated_log_within_its_limit(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    streaming = importlib.import_module("streaming")
+    streaming.main(["--bytes", "1e6", "--folder", str(tmp_path), "--threads", "1", "--out", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found == json.loads(capsys.readouterr().out)
+    assert found["rows"] == streaming.CHUNK_ROWS
+    assert found["within_limit"]
+    assert found["cache_peak_mib"] >= found["imported_mib"] > 0
+    assert found["cache_rows_per_second"] > 0
+    assert found["bytes"] > 1e6
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]  # the log was temporary

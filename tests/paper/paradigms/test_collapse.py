@@ -1,0 +1,114 @@
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from diffor.datasets.open.synthetic import Bimodal
+from diffor.paper.paradigms import MeanCollapse, mean_collapse, rebuild
+from diffor.paper.paradigms.collapse import (
+    density_at_mean,
+    heavier_mode,
+    in_gap,
+    law_of,
+    mixture_density,
+    true_density,
+    true_in_gap,
+)
+from diffor.paper.paradigms.fitting import draw_rows
+
+
+@pytest.fixture(scope="module")
+def found() -> MeanCollapse:
+    return mean_collapse(seed=0, quick=True)
+
+
+def test_the_density_of_a_mixture_is_one_in_all() -> None:
+    grid = np.linspace(-12, 12, 4801)
+    heights = mixture_density(grid, [-3.0, 1.0, 4.0], 0.7, [0.2, 0.5, 0.3])
+    assert heights.sum() * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize(("distance", "spread"), [(4.0, 1.0), (4.0, 0.5), (1.0, 0.2)])
+def test_the_density_at_the_mean_of_two_modes_is_the_papers(distance: float, spread: float) -> None:
+    papers = np.exp(-(distance**2) / (8 * spread**2)) / (np.sqrt(2 * np.pi) * spread)
+    assert float(mixture_density(0.0, [-distance / 2, distance / 2], spread)) == pytest.approx(papers)
+
+
+def test_the_density_at_the_mean_vanishes_between_two_modes_but_not_on_the_middle_of_three() -> None:
+    shares = [density_at_mean(separation) for separation in (2, 4, 8, 16)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] == pytest.approx(2 * np.exp(-(16**2) / 8))
+    assert density_at_mean(16, n_modes=3) == pytest.approx(1)
+    assert density_at_mean(16, n_modes=4) < 1e-13
+
+
+def test_modes_that_run_together_are_highest_at_their_mean() -> None:
+    assert density_at_mean(1.0) == 1.0
+
+
+def test_the_law_has_the_separation_it_is_asked_for() -> None:
+    law = law_of(8.0)
+    assert 2 * law.distance / law.spread == pytest.approx(8)
+    assert Bimodal().spread == 0.15, "the law of the data set is untouched"
+
+
+def test_the_true_density_is_the_slope_of_the_distribution_function() -> None:
+    law = law_of(6.0)
+    x, y = draw_rows(law, 50, [0])
+    slope = (law.cdf(x, y + 1e-5) - law.cdf(x, y - 1e-5)) / 2e-5
+    np.testing.assert_allclose(true_density(law, x, y), slope, rtol=1e-5)
+    np.testing.assert_allclose(true_density(law, x, np.stack([y, y], axis=1))[:, 1], slope, rtol=1e-5)
+
+
+def test_values_in_the_gap_are_counted_and_their_probability_known() -> None:
+    law = law_of(4.0)
+    x = law.inputs(300, np.random.default_rng(0))
+    assert in_gap(law, x, law.centre(x)) == 1
+    assert in_gap(law, x, heavier_mode(law, x)) == 0
+    drawn = law.draw(x, 2000, np.random.default_rng(1))
+    assert in_gap(law, x, drawn) == pytest.approx(true_in_gap(law, x), abs=0.003)
+
+
+def test_the_heavier_mode_follows_the_tilt() -> None:
+    law = Bimodal()
+    x = pd.DataFrame({"position": [0.0, 0.0], "tilt": [-0.5, 0.5], "idle": [0.0, 0.0]})
+    np.testing.assert_allclose(heavier_mode(law, x), [-2.0, 2.0])
+
+
+def test_the_truths_own_answers_are_on_the_modes_and_its_mean_is_not(found: MeanCollapse) -> None:
+    assert found.answer("truth", "mode").density.mean == pytest.approx(1)
+    assert found.answer("truth", "sample").in_gap.mean < 1e-6
+    assert found.answer("truth", "mean").density.mean < 0.05
+    assert found.answer("truth", "mean").rmse.mean < found.answer("truth", "mode").rmse.mean
+
+
+def test_every_method_is_measured_in_every_way(found: MeanCollapse) -> None:
+    ways = {(one.method, one.statistic) for one in found.answers}
+    for method in ("truth", "cross-entropy", "diffor", "diffor, 32 steps", "diffor-heads"):
+        assert {(method, statistic) for statistic in ("sample", "mean", "median", "mode")} <= ways
+        assert found.answer(method, "sample").crps is not None
+    assert ("value-squared", "native") in ways
+
+
+def test_no_crps_is_below_the_truths(found: MeanCollapse) -> None:
+    best = found.answer("truth", "sample").crps
+    others = [one.crps for one in found.answers if one.crps is not None and one.method != "truth"]
+    assert best is not None
+    assert all(other.mean > best.mean for other in others)
+
+
+def test_the_example_holds_the_true_density_and_samples(found: MeanCollapse) -> None:
+    example = found.example
+    assert sum(example.density) * (example.grid[1] - example.grid[0]) == pytest.approx(1, abs=1e-6)
+    assert {len(samples) for samples in example.samples.values()} == {64}
+
+
+def test_the_result_is_json_and_says_what_was_found(found: MeanCollapse) -> None:
+    again = json.loads(json.dumps(dataclasses.asdict(found)))
+    assert rebuild(MeanCollapse, again) == found
+    text = " ".join(found.sentences())
+    assert found.answer("value-squared", "native").in_gap.percent in text
+    assert str(found.answer("diffor", "sample").crps) in text
+    assert "does not hold for odd numbers" in text

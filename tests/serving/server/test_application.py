@@ -1,0 +1,104 @@
+"""The application around models of other kinds, and around one that fails."""
+
+import asyncio
+
+import httpx
+import numpy as np
+import pytest
+from serving import PLAIN, QUICK, as_rows, make_flats
+
+pytest.importorskip("fastapi")
+
+from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
+from diffor.serving.server.application import make_application
+
+
+def send(model, *bodies, path="/predict"):
+    """The answers to several requests that come one after the other."""
+
+    async def ask():
+        app = make_application(model)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            answers = [await client.post(path, json=body) for body in bodies]
+        await asyncio.to_thread(app.state.batcher.close)
+        return answers
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture(scope="module")
+def flats():
+    return make_flats()
+
+
+@pytest.fixture(scope="module")
+def row(flats):
+    return as_rows(flats[0])[0]
+
+
+def message(answer):
+    return answer.json()["detail"][0]["msg"]
+
+
+def test_grades_have_no_quantiles(flats, row):
+    table, price = flats
+    model = DiffoRClassifier("fast", **QUICK).fit(table, np.digitize(price, [150, 280]))
+    good, bad = send(model, {"rows": [row]}, {"rows": [row], "quantiles": [0.5]})
+    assert good.json()["predictions"][0]["grades"].keys() == {"0", "1", "2"}
+    assert (bad.status_code, message(bad)) == (
+        422,
+        "quantiles need a distribution of values, however: method 'diffor' predicts grades; read their probabilities",
+    )
+
+
+def test_points_have_neither_quantiles_nor_intervals(flats, row):
+    model = OrdinalRegressor("value-squared", **PLAIN).fit(*flats)
+    good, quantiles, interval = send(
+        model, {"rows": [row]}, {"rows": [row], "quantiles": [0.5]}, {"rows": [row], "coverage": 0.9}
+    )
+    assert good.json()["coverage"] is None
+    assert message(quantiles) == (
+        "quantiles need a distribution of values, however: method 'value-squared' predicts a point; leave them out"
+    )
+    assert message(interval) == (
+        "an interval needs a distribution, however: method 'value-squared' predicts a point; leave coverage out, or "
+        "fit with --calibration"
+    )
+    model.conformalize(*flats)
+    (calibrated,) = send(model, {"rows": [row], "coverage": 0.9})
+    assert calibrated.json()["predictions"][0]["interval"] == model.predict_interval(flats[0][:1], 0.9)[0].tolist()
+
+
+def test_a_model_that_fails_is_the_servers_fault_and_ends_nothing(flats, row, monkeypatch):
+    model = DiffoRRegressor("fast", **{**QUICK, "max_steps": 2}).fit(*flats)
+    answer, calls = model.predict_opened, []
+
+    def fail_once(*given, **side):
+        calls.append(given)
+        if len(calls) == 1:
+            raise RuntimeError("out of luck")
+        return answer(*given, **side)
+
+    monkeypatch.setattr(model, "predict_opened", fail_once)
+    failed, good = send(model, {"rows": [row]}, {"rows": [row]})
+    assert (failed.status_code, message(failed)) == (
+        500,
+        "the server must answer, however: it failed; its log says why",
+    )
+    assert good.status_code == 200
+
+
+def test_what_the_model_says_about_rows_is_passed_on(flats, row):
+    table, price = flats
+    model = OrdinalRegressor("swat-geometric", **PLAIN).fit(table, price, duration=price + 30)
+    without, given = send(model, {"rows": [row]}, {"rows": [{**row, "duration": 300.0}]})
+    assert (without.status_code, given.status_code) == (422, 200)
+    assert "needs the column 'duration' beside features and targets, however: no column was given" in message(without)
+
+
+def test_levels_that_training_did_not_have_are_answered_with_a_warning(flats, row):
+    model = DiffoRRegressor("fast", **{**QUICK, "max_steps": 2}).fit(*flats)
+    (answer,) = send(model, {"rows": [{**row, "city": "Paris"}]})
+    assert answer.status_code == 200
+    assert "'city' is 'Paris', which no training row had" in answer.json()["warnings"][0]

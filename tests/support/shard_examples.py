@@ -1,0 +1,103 @@
+"""Files to score and work to do on them that is over at once, or kills the process that does it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from diffor.files import tables
+from diffor.serving.scoring.shards import Answer, Job, Outcome, Shard, find_inputs, plan_shards
+
+N_FILES, FILE_ROWS, GROUP_ROWS = 4, 60, 20
+
+
+def write_inputs(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(N_FILES):
+        rows = np.arange(number * FILE_ROWS, (number + 1) * FILE_ROWS)
+        table = pd.DataFrame({"id": rows, "x": rows / 7})
+        table.to_parquet(folder / f"part-{number}.parquet", row_group_size=GROUP_ROWS)
+
+
+def prepare(folder: Path) -> Path:
+    """Inputs, and empty folders for outputs and for marks."""
+    write_inputs(folder / "in")
+    for name in ("out", "marks"):
+        (folder / name).mkdir()
+    return folder
+
+
+def plan(folder: Path) -> list[Shard]:
+    """Two shards of each file: its first two row groups, and the third."""
+    return plan_shards(find_inputs([f"{folder}/*.parquet"]), shard_rows=2 * GROUP_ROWS)
+
+
+@dataclass(frozen=True)
+class Halving:
+    """Work that halves x, ten rows at a time."""
+
+    def open(self) -> Answer:
+        def answer(shard: Shard) -> Iterator[pd.DataFrame]:
+            for chunk in tables.read_chunks(shard.source, ["x"], [], ["id"], 10, shard.groups):
+                yield chunk.kept.reset_index(drop=True).assign(half=chunk.table["x"].to_numpy() / 2)
+                self.after_piece(shard)
+
+        return answer
+
+    def after_piece(self, shard: Shard) -> None:
+        """Nothing happens here."""
+
+
+@dataclass(frozen=True)
+class Killed(Halving):
+    """The same, but in the middle of one shard its process is killed, as often as is wanted; each leaves a mark."""
+
+    victim: str
+    marks: Path
+    n_kills: int
+
+    def after_piece(self, shard: Shard) -> None:
+        if shard.output == self.victim and len(list(self.marks.iterdir())) < self.n_kills:
+            (self.marks / str(os.getpid())).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Failing(Halving):
+    """The same, but one shard cannot be done."""
+
+    victim: str
+    message: str
+
+    def after_piece(self, shard: Shard) -> None:
+        if shard.output == self.victim:
+            raise RuntimeError(self.message)
+
+
+def is_complete(job: Job, shards: Sequence[Shard], outcomes: Sequence[Outcome]) -> bool:
+    """Whether each shard came to an end once, and every row of the inputs is there once, halved and in its order."""
+    ends = Counter(outcome.output for outcome in outcomes)
+    once: dict[str, Any] = {shard.output: 1 for shard in shards}
+    tables = [pd.read_parquet(job.folder / shard.output) for shard in shards]
+    answers = pd.concat(tables, ignore_index=True)
+    rows = np.arange(N_FILES * FILE_ROWS)
+    return (
+        ends == once
+        and all(outcome.error is None for outcome in outcomes)
+        and sum(outcome.n_rows for outcome in outcomes) == len(rows)
+        and np.array_equal(answers["id"], rows)
+        and np.array_equal(answers["half"], rows / 7 / 2)
+    )
+
+
+def unfinished(folder: Path) -> list[str]:
+    """Temporary files of outputs."""
+    return [path.name for path in folder.rglob(".*.parquet")]

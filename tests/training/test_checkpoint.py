@@ -1,0 +1,138 @@
+import json
+import os
+import stat
+
+import pytest
+import torch
+
+from diffor.training.checkpoint import (
+    CONFIG,
+    FORMAT,
+    WEIGHTS,
+    CheckpointError,
+    load_folder,
+    pack,
+    save_folder,
+    unpack,
+    write_atomically,
+)
+
+TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.tensor([1, 2])}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    save_folder(tmp_path / "model", {"version": "0.1.0", "x": [1, None]}, TENSORS)
+    return tmp_path / "model"
+
+
+def test_a_folder_holds_json_and_safetensors_only_and_returns_what_was_saved(folder):
+    assert sorted(file.name for file in folder.iterdir()) == [CONFIG, WEIGHTS]
+    config, tensors = load_folder(folder)
+    assert config["x"] == [1, None]
+    assert config["format"] == FORMAT
+    assert all(torch.equal(tensors[name], value) for name, value in TENSORS.items())
+
+
+def test_files_have_the_usual_permissions(folder, tmp_path):
+    (tmp_path / "usual").write_text("")
+    (tmp_path / "usual_folder").mkdir()
+
+    def mode(path):
+        return stat.S_IMODE(os.stat(path).st_mode)
+
+    assert all(mode(folder / name) == mode(tmp_path / "usual") for name in (CONFIG, WEIGHTS))
+    assert mode(folder) == mode(tmp_path / "usual_folder")
+
+
+def test_pack_keeps_facts_beside_tensors(tmp_path):
+    write_atomically(tmp_path / "state", pack(TENSORS, {"step": 3}))
+    tensors, facts = unpack(tmp_path / "state")
+    assert facts == {"step": 3}
+    assert torch.equal(tensors["a"], TENSORS["a"])
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    with pytest.raises(TypeError):
+        write_atomically(path, "not bytes")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_existing_folder_is_replaced_only_if_asked(folder):
+    with pytest.raises(FileExistsError, match="exists already: choose another folder or pass overwrite=True"):
+        save_folder(folder, {}, {})
+    save_folder(folder, {"x": 2}, {}, overwrite=True)
+    assert load_folder(folder)[0]["x"] == 2
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_a_folder_that_is_no_model_is_never_replaced(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("work of years")
+    with pytest.raises(FileExistsError, match="is not a DiffoR model, so it is not replaced"):
+        save_folder(tmp_path / "mine", {}, {}, overwrite=True)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "work of years"
+
+
+def test_a_config_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        save_folder(tmp_path / "model", {"x": float("nan")}, TENSORS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def damage_weights(folder):
+    content = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(content[: len(content) // 2])
+
+
+def swap_weights(folder):
+    (folder / WEIGHTS).write_bytes(pack({"a": torch.zeros(2, 3)}, {}))
+
+
+def remove_weights(folder):
+    (folder / WEIGHTS).unlink()
+
+
+def truncate_config(folder):
+    (folder / CONFIG).write_text((folder / CONFIG).read_text()[:20])
+
+
+def foreign_config(folder):
+    (folder / CONFIG).write_text('{"model_type": "other"}')
+
+
+def newer_format(folder):
+    config = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(config | {"format": FORMAT + 1, "version": "9.0"}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damage_weights, "truncated, changed or swapped"),
+        (swap_weights, "truncated, changed or swapped"),
+        (remove_weights, "cannot be read .*; the folder is incomplete"),
+        (truncate_config, "is damaged .*; save the model again"),
+        (foreign_config, "is not a DiffoR model's"),
+        (newer_format, rf"has format {FORMAT + 1}, this DiffoR reads format {FORMAT}: .*diffor 9.0"),
+    ],
+)
+def test_damage_is_named(folder, damage, message):
+    damage(folder)
+    with pytest.raises(CheckpointError, match=message):
+        load_folder(folder)
+
+
+def test_a_path_that_is_no_folder_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match="is not a folder: pass the folder that save"):
+        load_folder(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"garbage that is long enough to have a header"])
+def test_a_damaged_state_file_is_named(tmp_path, content):
+    (tmp_path / "state").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"is damaged or not a DiffoR file .*; restore or delete it"):
+        unpack(tmp_path / "state")
