@@ -103,7 +103,7 @@ def check(name: str, model: Any, program: Ask, x: pd.DataFrame) -> float:
     error = float(np.abs(program(program_inputs(model, x)["numbers"]) - wanted).max())
     error /= model.scale_.high - model.scale_.low
     if error > 1e-3:
-        raise RuntimeError(f"the program of {name} must answer as torch does, however: it is {error:.1e} off")
+        raise RuntimeError(f"the program of {name} must answer as torch does, but it is {error:.1e} off")
     return error
 
 

@@ -257,7 +257,7 @@ def main(words: Sequence[str] | None = None) -> None:
         table_once(arguments.table_once, arguments.batch)
         return
     if arguments.part is None:
-        raise SystemExit(f"--part must be one of {', '.join(sorted(PARTS))}, however: it is not given")
+        raise SystemExit(f"--part must be one of {', '.join(sorted(PARTS))}, but it is not given")
     where = provenance.origin("python benchmarks/scale.py", words)  # it names the load before
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         found = {arguments.part: {**where, **PARTS[arguments.part](Path(folder), arguments)}}

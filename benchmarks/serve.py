@@ -92,7 +92,7 @@ def server(folder: Path) -> Iterator[tuple[str, int, int]]:
         line = process.stdout.readline() if process.stdout else ""
         found = re.search(r"http://([\d.]+):(\d+)/", line)
         if found is None:
-            raise RuntimeError(f"the server must start, however: it said {line!r}")
+            raise RuntimeError(f"the server must start, but it said {line!r}")
         yield found.group(1), int(found.group(2)), process.pid
     finally:
         process.terminate()

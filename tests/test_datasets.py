@@ -88,9 +88,9 @@ def test_uci_tables_are_read_in_their_layout(tmp_path, below):
 
 
 def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"name must be one of .*, however: name='concret'"):
+    with pytest.raises(ValueError, match=r"name must be one of .*, but got name='concret'"):
         load_dataset("concret")
-    with pytest.raises(ValueError, match="kin8nm is read from files, however: root=None"):
+    with pytest.raises(ValueError, match="kin8nm is read from files, but got root=None"):
         load_dataset("kin8nm")
     with pytest.raises(FileNotFoundError, match=r"data\.txt does not exist: pass the folder that holds kin8nm/data"):
         load_dataset("kin8nm", tmp_path)
@@ -98,13 +98,13 @@ def test_what_is_missing_is_named(tmp_path):
 
 def test_a_damaged_uci_table_is_named(tmp_path):
     folder = write_uci_miniature(tmp_path, "kin8nm") / "kin8nm" / "data"
-    with pytest.raises(ValueError, match="index must name one of the 1 given splits of kin8nm, however: index=7"):
+    with pytest.raises(ValueError, match="index must name one of the 1 given splits of kin8nm, but got index=7"):
         DATASETS["kin8nm"].split(tmp_path, 7)
     (folder / "index_target.txt").write_text("3\n")
-    with pytest.raises(ValueError, match=r"data must name columns below 3, however: .*target \[3\]; fetch"):
+    with pytest.raises(ValueError, match=r"data must name columns below 3, but .*target \[3\]; fetch"):
         load_dataset("kin8nm", tmp_path)
     (folder / "data.txt").write_text("1 2 3\n4 5\n")
-    with pytest.raises(ValueError, match=r"data\.txt must hold numbers in lines of one length, however: .*; fetch"):
+    with pytest.raises(ValueError, match=r"data\.txt must hold numbers in lines of one length, but .*; fetch"):
         load_dataset("kin8nm", tmp_path)
 
 

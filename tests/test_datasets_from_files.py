@@ -65,19 +65,19 @@ def test_responses_begin_with_the_grade_and_may_miss_inputs(tmp_path):
         (
             "lev",
             "9,2,1,2,3,4,5\n0,2,0\n1,0,4\n",
-            r"lev\.csv must begin with its 2 rows and 2 inputs, however: 9, 2; fetch",
+            r"lev\.csv must begin with its 2 rows and 2 inputs, but got 9, 2; fetch",
         ),
         (
             "lev",
             "2,2,1,2,3,4,5\n0,2,0\n1,4\n",
-            r"lev\.csv must have 3 cells in each line, however: line 3 has 2; fetch",
+            r"lev\.csv must have 3 cells in each line, but line 3 has 2; fetch",
         ),
-        ("lev", "2,2,1,2,3,4,5\n0,2,0\n1,b,4\n", r"must hold numbers, however: line 3, column x1 is 'b'; fetch"),
-        ("lev", "2,2,1,2,3,4,5\n0,2,0\n1,1,5\n", r"must hold grades 0 to 4, however: line 3 has 5; fetch"),
-        ("lev", "2,2,1,2,3,4,5\n", r"must have two lines or more, however: it has 1; fetch"),
-        ("skill", "league,Age\n5,27\n", r"must begin with a header that names response .*, however: missing response"),
-        ("skill", "response,Age\n5,27\n0,27\n", r"must hold grades 1 to 7, however: line 3 has 0; fetch"),
-        ("skill", "response,Age\n?,27\n", r"must hold numbers, however: line 2, column response is '\?'; fetch"),
+        ("lev", "2,2,1,2,3,4,5\n0,2,0\n1,b,4\n", r"must hold numbers, but line 3, column x1 is 'b'; fetch"),
+        ("lev", "2,2,1,2,3,4,5\n0,2,0\n1,1,5\n", r"must hold grades 0 to 4, but line 3 has 5; fetch"),
+        ("lev", "2,2,1,2,3,4,5\n", r"must have two lines or more, but it has 1; fetch"),
+        ("skill", "league,Age\n5,27\n", r"must begin with a header that names response .*, but missing response"),
+        ("skill", "response,Age\n5,27\n0,27\n", r"must hold grades 1 to 7, but line 3 has 0; fetch"),
+        ("skill", "response,Age\n?,27\n", r"must hold numbers, but line 2, column response is '\?'; fetch"),
     ],
 )
 def test_a_damaged_table_of_grades_is_named(tmp_path, name, text, message):
@@ -109,9 +109,9 @@ def test_the_order_of_the_purchases_does_not_matter(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("customer date\n" + PURCHASES, r"must have customer, date, cds, dollars in each line, however: line 1 is"),
-        (PURCHASES + " 00004 19970101  1\n", r"must have 4 cells in each line, however: line 8 has 3; fetch"),
-        (PURCHASES + " 00004 19971301  1  1.0\n", r"must have dates as YYYYMMDD, however: line 8 has 19971301; fetch"),
+        ("customer date\n" + PURCHASES, r"must have customer, date, cds, dollars in each line, but line 1 is"),
+        (PURCHASES + " 00004 19970101  1\n", r"must have 4 cells in each line, but line 8 has 3; fetch"),
+        (PURCHASES + " 00004 19971301  1  1.0\n", r"must have dates as YYYYMMDD, but line 8 has 19971301; fetch"),
         (PURCHASES + " 00004 19970101  1  free\n", r"line 8, column dollars is 'free'; fetch"),
     ],
 )
@@ -137,13 +137,13 @@ def test_folds_are_the_given_ones(tmp_path):
         train, test = DATASETS["vlengagement"].split(tmp_path, index)
         assert test.tolist() == [index]
         assert sorted([*train, *test]) == list(range(5))
-    with pytest.raises(ValueError, match=r"index must lie in 0 to 4, .* however: index=5"):
+    with pytest.raises(ValueError, match=r"index must lie in 0 to 4, .* but got index=5"):
         DATASETS["vlengagement"].split(tmp_path, 5)
 
 
 def test_damaged_lectures_are_named(tmp_path):
     write(tmp_path, "vlengagement/VLEngagement_dataset_v1.csv", lectures().replace("med_engagement", "renamed"))
-    with pytest.raises(ValueError, match=r"must begin with a header .*, however: missing med_engagement; fetch"):
+    with pytest.raises(ValueError, match=r"must begin with a header .*, but missing med_engagement; fetch"):
         load_dataset("vlengagement", tmp_path)
     write(tmp_path, "vlengagement/VLEngagement_dataset_v1.csv", lectures(duration="long"))
     with pytest.raises(ValueError, match=r"line 3, column duration is 'long'; fetch"):
@@ -154,7 +154,7 @@ def test_damaged_lectures_are_named(tmp_path):
 def test_a_missing_file_is_named(tmp_path, name):
     with pytest.raises(FileNotFoundError, match="does not exist: pass the folder that holds"):
         load_dataset(name, tmp_path)
-    with pytest.raises(ValueError, match=f"{name} is read from files, however: root=None; pass the folder that holds"):
+    with pytest.raises(ValueError, match=f"{name} is read from files, but got root=None; pass the folder that holds"):
         load_dataset(name)
 
 

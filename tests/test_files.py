@@ -118,7 +118,7 @@ def test_numbers_may_be_booleans_gaps_and_very_long(tmp_path: Path) -> None:
     for chunk in read_chunks(path, ["flag", "long"], [], rows=2):
         for name in ("flag", "long"):
             chunk.table[name].to_numpy(dtype=np.float64, na_value=np.nan)
-    with pytest.raises(DataError, match=r"column 'v' of rows\.csv must hold numbers, however: 'x' in row 12 after"):
+    with pytest.raises(DataError, match=r"column 'v' of rows\.csv must hold numbers, but got 'x' in row 12 after"):
         check_numbers(pd.Series(["1", "x"], name="v"), Path("rows.csv"), first=10)
 
 
@@ -160,12 +160,12 @@ def test_columns_without_a_name_are_no_columns(tmp_path: Path, table: pd.DataFra
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.csv", b"", "must hold a table, however: the file is empty"),
-        ("rows.csv", b"\n\n", "must hold a table, however: the file is empty"),
-        ("rows.csv", b"a,b\n", "must hold at least one row, however: it has only a header"),
+        ("rows.csv", b"", "must hold a table, but the file is empty"),
+        ("rows.csv", b"\n\n", "must hold a table, but the file is empty"),
+        ("rows.csv", b"a,b\n", "must hold at least one row, but it has only a header"),
         ("rows.csv", b"a,b\n1,2,3\n4,5,6\n", "as many fields in each row as in its header"),
         ("rows.csv", b"a,b\n1,2,\n4,5,\n", "as many fields in each row as in its header"),
-        ("rows.csv", b"a,b\n1,2\n3,4\n5,6,7\n", "must be a readable CSV file, however: .*line 4"),
+        ("rows.csv", b"a,b\n1,2\n3,4\n5,6,7\n", "must be a readable CSV file, but .*line 4"),
         ("rows.csv", b'a,b\n1,2\n3,"4\n', "must be a readable CSV file"),
         ("rows.csv", b"a,b\n1,\xff\xfe\n", "in UTF-8"),
         ("rows.csv", b"\x89PNG\r\n\x1a\n\x00\x00", "UTF-8|readable CSV|surplus"),

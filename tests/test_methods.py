@@ -145,7 +145,7 @@ NUMBERS = [
 @pytest.mark.parametrize(("name", "setting", "values"), NUMBERS)
 def test_settings_that_are_no_sensible_number_are_named(name, setting, values):
     for value in values:
-        with pytest.raises(ValueError, match=rf"(?s){setting}.*however: .*{value}|at least 2 bins .*however: {value}"):
+        with pytest.raises(ValueError, match=rf"(?s){setting}.*but .*{value}|at least 2 bins .*but got {value}"):
             METHODS[name](N_FEATURES, **{setting: value})
 
 
@@ -370,7 +370,7 @@ def test_what_is_learned_of_targets_knows_no_rows_of_weight_zero(case):
 def test_a_missing_duration_is_named(name):
     X, y, _ = make_table(name, "value")
     message = (
-        f"method '{name}' needs the column 'duration', however: it is not given; "
+        f"method '{name}' needs the column 'duration', but it is not given; "
         "pass duration=... beside X, in fit and in predict"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -378,7 +378,7 @@ def test_a_missing_duration_is_named(name):
     with pytest.raises(ValueError, match=re.escape(message)):
         fit(name, "value").predict(X)
     features, targets = method_checks.make_rows("value")
-    own_message = f"{METHODS[name].title} needs the column 'duration' beside features and targets, however: no column"
+    own_message = f"{METHODS[name].title} needs the column 'duration' beside features and targets, but no column"
     with pytest.raises(ValueError, match=re.escape(own_message)):
         METHODS[name](N_FEATURES).prepare(targets)
     with pytest.raises(ValueError, match=re.escape(own_message)):

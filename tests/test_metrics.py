@@ -492,7 +492,7 @@ def test_the_unit_of_the_weights_does_not_matter(name):
 
 @pytest.mark.parametrize("name", [name for name in WEIGHTED if name.endswith(COUNTING)])
 def test_counting_metrics_refuse_half_a_copy(name):
-    message = r"whole numbers for .*, where a weight counts copies of a row, however: .*=0\.5; scale and round"
+    message = r"whole numbers for .*, where a weight counts copies of a row, but .*=0\.5; scale and round"
     with pytest.raises(ValueError, match=message):
         WEIGHTED[name](make_rows(0, 3), sample_weight=[1, 0.5, 1])
 
@@ -512,163 +512,163 @@ BINS = [[0.5, 0.5], [0.5, 0.5]]
 REFUSED = [
     (
         lambda: metrics.mae([1, 2, 3], [1, 2]),
-        "y_true and y_pred must have the same length, however: len(y_true)=3, len(",
+        "y_true and y_pred must have the same length, but len(y_true)=3, len(",
     ),
-    (lambda: metrics.mae([], []), "y_true must not be empty, however: y_true.shape=(0,); give at least one row"),
-    (lambda: metrics.mae([[1]], [1]), "y_true must have the shape (n,), however: y_true.shape=(1, 1); reshape it"),
-    (lambda: metrics.mae(ONE, [1, math.nan]), "y_pred must hold finite numbers, however: y_pred[1]=nan; drop or fill"),
-    (lambda: metrics.mae([math.inf, 1], ONE), "y_true must hold finite numbers, however: y_true[0]=inf; drop or fill"),
-    (lambda: metrics.mae(["a", "b"], ONE), "y_true must be an array of numbers, however: list; convert it first"),
-    (lambda: metrics.mae(np.array(["1"]), [1]), "y_true must be an array of numbers, however: <U1; convert it first"),
-    (lambda: metrics.mae([object()], [1]), "y_true must be an array of numbers, however: list; convert it first"),
+    (lambda: metrics.mae([], []), "y_true must not be empty, but got y_true.shape=(0,); give at least one row"),
+    (lambda: metrics.mae([[1]], [1]), "y_true must have the shape (n,), but got y_true.shape=(1, 1); reshape it"),
+    (lambda: metrics.mae(ONE, [1, math.nan]), "y_pred must hold finite numbers, but got y_pred[1]=nan; drop or fill"),
+    (lambda: metrics.mae([math.inf, 1], ONE), "y_true must hold finite numbers, but got y_true[0]=inf; drop or fill"),
+    (lambda: metrics.mae(["a", "b"], ONE), "y_true must be an array of numbers, but list; convert it first"),
+    (lambda: metrics.mae(np.array(["1"]), [1]), "y_true must be an array of numbers, but got <U1; convert it first"),
+    (lambda: metrics.mae([object()], [1]), "y_true must be an array of numbers, but list; convert it first"),
     (
         lambda: metrics.mae(ONE, ONE, sample_weight=[1, -2]),
-        "sample_weight must not be negative, however: sample_weight[1]=-2.0; give rows to ignore the weight 0",
+        "sample_weight must not be negative, but got sample_weight[1]=-2.0; give rows to ignore the weight 0",
     ),
     (
         lambda: metrics.mae(ONE, ONE, sample_weight=[0, 0]),
-        "sample_weight must have a positive sum, however: sum=0.0; give some row a positive weight",
+        "sample_weight must have a positive sum, but got sum=0.0; give some row a positive weight",
     ),
     (
         lambda: metrics.mae(ONE, ONE, sample_weight=[1]),
-        "y_true and sample_weight must have the same length, however: len(y_true)=2, len(sample_weight)=1; pass them",
+        "y_true and sample_weight must have the same length, but len(y_true)=2, len(sample_weight)=1; pass them",
     ),
-    (lambda: metrics.mae(ONE, ONE, sample_weight=[1, math.nan]), "sample_weight must hold finite numbers, however: "),
+    (lambda: metrics.mae(ONE, ONE, sample_weight=[1, math.nan]), "sample_weight must hold finite numbers, but got "),
     (
         lambda: metrics.cs(ONE, ONE, limit=-1),
-        "limit must not be negative, however: limit=-1; give the largest accepted",
+        "limit must not be negative, but got limit=-1; give the largest accepted",
     ),
-    (lambda: metrics.pinball(ONE, ONE, level=1), "level must lie strictly between 0 and 1, however: level=1; give 0.9"),
-    (lambda: metrics.xauc(ONE, ONE, ties="half"), "ties must be 'skip', 'strict' or 'correct', however: ties='half'; "),
+    (lambda: metrics.pinball(ONE, ONE, level=1), "level must lie strictly between 0 and 1, but got level=1; give 0.9"),
+    (lambda: metrics.xauc(ONE, ONE, ties="half"), "ties must be 'skip', 'strict' or 'correct', but got ties='half'; "),
     (
         lambda: metrics.xauc([3, 3], ONE),
-        "xauc needs two rows with different y_true, however: y_true=3.0 in all of 2 row(s); give more rows",
+        "xauc needs two rows with different y_true, but got y_true=3.0 in all of 2 row(s); give more rows",
     ),
     (
         lambda: metrics.xauc([3], [1], "strict"),
-        "xauc needs two rows, however: y_true=3.0 in all of 1 row(s); give more",
+        "xauc needs two rows, but got y_true=3.0 in all of 1 row(s); give more",
     ),
     (
         lambda: metrics.xgauc(ONE, ONE, ["a", "b"]),
-        "xgauc needs a group with a pair to compare, however: 2 group(s) and 2 row(s), none with one; check",
+        "xgauc needs a group with a pair to compare, but got 2 group(s) and 2 row(s), none with one; check",
     ),
-    (lambda: metrics.xgauc(ONE, ONE, [["a", "b"]]), "groups must have the shape (n,), however: groups.shape=(1, 2); "),
-    (lambda: metrics.xgauc(ONE, ONE, [1, math.nan]), "groups must hold finite numbers, however: groups[1]=nan; "),
+    (lambda: metrics.xgauc(ONE, ONE, [["a", "b"]]), "groups must have the shape (n,), but got groups.shape=(1, 2); "),
+    (lambda: metrics.xgauc(ONE, ONE, [1, math.nan]), "groups must hold finite numbers, but got groups[1]=nan; "),
     (
         lambda: metrics.xgauc(ONE, ONE, np.array([1, "a"], object)),
-        "groups must be of one type, however: a mixture that has no order; use strings",
+        "groups must be of one type, but a mixture that has no order; use strings",
     ),
-    (lambda: metrics.xgauc(ONE, ONE, [1]), "y_true and y_pred and groups must have the same length, however: "),
+    (lambda: metrics.xgauc(ONE, ONE, [1]), "y_true and y_pred and groups must have the same length, but got "),
     (
         lambda: metrics.label_tie_share([1]),
-        "y_true must hold at least two rows to make a pair, however: len(y_true)=1; ",
+        "y_true must hold at least two rows to make a pair, but len(y_true)=1; ",
     ),
     (
         lambda: metrics.normalized_gini([-1, 2], ONE),
-        "y_true must not be negative to be shared out, however: y_true[0]=-1.0; shift it or choose xauc",
+        "y_true must not be negative to be shared out, but got y_true[0]=-1.0; shift it or choose xauc",
     ),
     (
         lambda: metrics.normalized_gini([0, 0], ONE),
-        "y_true must have a positive sum to be shared out, however: sum=0.0; choose another metric",
+        "y_true must have a positive sum to be shared out, but got sum=0.0; choose another metric",
     ),
     (
         lambda: metrics.qwk([0, 1], [0.2, 1]),
-        "y_pred must hold grades, that is whole numbers, however: y_pred[0]=0.2; round or bin it first",
+        "y_pred must hold grades, that is whole numbers, but got y_pred[0]=0.2; round or bin it first",
     ),
     (
         lambda: metrics.qwk([0, 3], [0, 1], n_grades=3),
-        "y_true must lie in 0..2, however: y_true[1]=3; count grades from 0",
+        "y_true must lie in 0..2, but got y_true[1]=3; count grades from 0",
     ),
     (
         lambda: metrics.qwk([0, 3], [0, 1], n_grades=0),
-        "n_grades must be positive, however: n_grades=0; count all grades",
+        "n_grades must be positive, but got n_grades=0; count all grades",
     ),
     (
         lambda: metrics.qwk([0, 1], [0, 1], 2, [0, 1]),
-        "n_grades and labels exclude each other, however: n_grades=2 and labels=[0, 1]; give one",
+        "n_grades and labels exclude each other, but got n_grades=2 and labels=[0, 1]; give one",
     ),
     (
         lambda: metrics.qwk(["a", "b"], ["a", "c"], labels=["a", "b"]),
-        "y_pred must hold only the given labels, however: y_pred[1]='c'; add it to labels, or round or bin it first",
+        "y_pred must hold only the given labels, but got y_pred[1]='c'; add it to labels, or round or bin it first",
     ),
-    (lambda: metrics.qwk([0], [0], labels=[0, 0]), "labels must differ from each other, however: labels=[0, 0]; drop"),
-    (lambda: metrics.qwk([[0]], [0], labels=[0]), "y_true must have the shape (n,), however: y_true.shape=(1, 1); "),
+    (lambda: metrics.qwk([0], [0], labels=[0, 0]), "labels must differ from each other, but got labels=[0, 0]; drop"),
+    (lambda: metrics.qwk([[0]], [0], labels=[0]), "y_true must have the shape (n,), but got y_true.shape=(1, 1); "),
     (
         lambda: metrics.accuracy_off_by([0], [0], -1),
-        "distance must not be negative, however: distance=-1; 0 gives plain",
+        "distance must not be negative, but got distance=-1; 0 gives plain",
     ),
     (
         lambda: metrics.accuracy_off_by([0], [0.5]),
-        "y_pred must hold grades, that is whole numbers, however: y_pred[0]=0.5",
+        "y_pred must hold grades, that is whole numbers, but got y_pred[0]=0.5",
     ),
-    (lambda: metrics.rps([0, 2], BINS), "y_true must lie in 0..1, however: y_true[1]=2; count grades from 0"),
+    (lambda: metrics.rps([0, 2], BINS), "y_true must lie in 0..1, but got y_true[1]=2; count grades from 0"),
     (
         lambda: metrics.rps([0], [[-0.5, 1.5]]),
-        "probabilities must not be negative, however: probabilities[0, 0]=-0.5; apply a softmax first",
+        "probabilities must not be negative, but got probabilities[0, 0]=-0.5; apply a softmax first",
     ),
     (
         lambda: metrics.rps([0], [[0.5, 0.25]]),
-        "probabilities.sum(axis=1) must be one, however: probabilities.sum(axis=1)[0]=0.75; divide each row by its sum",
+        "probabilities.sum(axis=1) must be one, but probabilities.sum(axis=1)[0]=0.75; divide each row by its sum",
     ),
     (
         lambda: metrics.coverage(ONE, [0, 3], [1, 2]),
-        "low must not exceed high, however: low=3.0 and high=2.0 in row 1; swap them",
+        "low must not exceed high, but got low=3.0 and high=2.0 in row 1; swap them",
     ),
     (
         lambda: metrics.crps_samples(ONE, ONE),
-        "samples must have the shape (n, m), however: samples.shape=(2,); reshape",
+        "samples must have the shape (n, m), but got samples.shape=(2,); reshape",
     ),
     (
         lambda: metrics.crps_samples([1], [[]]),
-        "samples must not be empty, however: samples.shape=(1, 0); give at least",
+        "samples must not be empty, but got samples.shape=(1, 0); give at least",
     ),
     (
         lambda: metrics.crps_samples([1], [[1, math.nan]]),
-        "samples must hold finite numbers, however: samples[0, 1]=nan; ",
+        "samples must hold finite numbers, but got samples[0, 1]=nan; ",
     ),
     (
         lambda: metrics.crps_samples([1], [[1]], fair=True),
-        "samples must have two columns for fair=True, however: 1; draw more samples",
+        "samples must have two columns for fair=True, but got 1; draw more samples",
     ),
     (
         lambda: metrics.crps_quantiles(ONE, BINS, [0, 0.5]),
-        "levels must lie strictly between 0 and 1, however: levels=[0, 0.5]; give 0.9 for 90 percent",
+        "levels must lie strictly between 0 and 1, but got levels=[0, 0.5]; give 0.9 for 90 percent",
     ),
     (
         lambda: metrics.crps_quantiles(ONE, BINS, [0.5]),
-        "levels must name each column of quantiles, however: len(levels)=1 and quantiles.shape=(2, 2); give one level",
+        "levels must name each column of quantiles, but len(levels)=1 and quantiles.shape=(2, 2); give one level",
     ),
     (
         lambda: metrics.crps_bins(ONE, BINS, [0, 1]),
-        "edges must have one entry more than there are bins, however: len(edges)=2 and probabilities.shape=(2, 2); ",
+        "edges must have one entry more than there are bins, but len(edges)=2 and probabilities.shape=(2, 2); ",
     ),
     (
         lambda: metrics.crps_grid(ONE, [[0.5, 1.0]] * 2, [0, 1, 2]),
-        "grid must increase and have a point for each of the 2 columns of cdf, two or more, however: 3 points",
+        "grid must increase and have a point for each of the 2 columns of cdf, two or more, but got 3 points",
     ),
     (
         lambda: metrics.crps_grid(ONE, [[0.5, 1.0]] * 2, [1, 0]),
-        "grid must increase and have a point for each of the 2 columns of cdf, two or more, however: 2 points",
+        "grid must increase and have a point for each of the 2 columns of cdf, two or more, but got 2 points",
     ),
-    (lambda: metrics.crps_grid(ONE, [[0.5, 1.5]] * 2, [0, 1]), "cdf must lie in [0, 1], however: cdf[0, 1]=1.5; give"),
-    (lambda: metrics.crps_bins(ONE, BINS, [0, 1, 1]), "edges must increase, however: edges=[0.0, 1.0, 1.0]; sort them"),
-    (lambda: metrics.crps_gaussian([1], [1], [-1]), "sd must not be negative, however: sd[0]=-1.0; give a standard"),
-    (lambda: metrics.qice(ONE, BINS, n_bins=1), "n_bins must be at least 2, however: n_bins=1; 10 is customary"),
+    (lambda: metrics.crps_grid(ONE, [[0.5, 1.5]] * 2, [0, 1]), "cdf must lie in [0, 1], but got cdf[0, 1]=1.5; give"),
+    (lambda: metrics.crps_bins(ONE, BINS, [0, 1, 1]), "edges must increase, but got edges=[0.0, 1.0, 1.0]; sort them"),
+    (lambda: metrics.crps_gaussian([1], [1], [-1]), "sd must not be negative, but got sd[0]=-1.0; give a standard"),
+    (lambda: metrics.qice(ONE, BINS, n_bins=1), "n_bins must be at least 2, but got n_bins=1; 10 is customary"),
     (
         lambda: metrics.picp(ONE, BINS, coverage=95),
-        "coverage must lie strictly between 0 and 1, however: coverage=95; ",
+        "coverage must lie strictly between 0 and 1, but got coverage=95; ",
     ),
-    (lambda: scorer("mea"), "name must be that of a metric, however: name='mea'; did you mean 'mae'?"),
-    (lambda: scorer("gini"), "name must be that of a metric, however: name='gini'; did you mean 'normalized_gini'?"),
+    (lambda: scorer("mea"), "name must be that of a metric, but got name='mea'; did you mean 'mae'?"),
+    (lambda: scorer("gini"), "name must be that of a metric, but got name='gini'; did you mean 'normalized_gini'?"),
     (
         lambda: scorer("crps_samples"),
-        "name must be that of a metric, however: name='crps_samples'; did you mean 'crps'?",
+        "name must be that of a metric, but got name='crps_samples'; did you mean 'crps'?",
     ),
-    (lambda: scorer("zzz"), "name must be that of a metric, however: name='zzz'; choose one of mae, rmse, cs, xauc"),
-    (lambda: scorer("coverage", 90), "coverage must lie strictly between 0 and 1, however: coverage=90; give 0.9"),
+    (lambda: scorer("zzz"), "name must be that of a metric, but got name='zzz'; choose one of mae, rmse, cs, xauc"),
+    (lambda: scorer("coverage", 90), "coverage must lie strictly between 0 and 1, but got coverage=90; give 0.9"),
     (
         lambda: scorer("qice")(Gaussian().fit([[0], [1]], ONE), [[0], [1]], ONE, sample_weight=[1, 1]),
-        "sample_weight must be None for qice, however: it was given; leave it out",
+        "sample_weight must be None for qice, but it was given; leave it out",
     ),
 ]
 
@@ -677,7 +677,7 @@ REFUSED = [
 def test_refusals_say_rule_value_and_cure(call, message):
     with pytest.raises(ValueError, match="^" + re.escape(message)) as caught:
         call()
-    assert re.search("however: .+; .+", str(caught.value))
+    assert re.search("but .+; .+", str(caught.value))
 
 
 # The table and the scorers.
@@ -816,7 +816,7 @@ def test_scorer_names_the_missing_method():
     from sklearn.linear_model import LinearRegression
 
     model = LinearRegression().fit([[0], [1]], ONE)
-    expected = "crps needs predict_distribution, however: LinearRegression has none; choose another metric"
+    expected = "crps needs predict_distribution, but LinearRegression has none; choose another metric"
     with pytest.raises(TypeError, match=expected):
         scorer("crps")(model, [[0]], [1])
 

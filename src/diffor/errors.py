@@ -1,4 +1,7 @@
-"""What a mistyped name was probably meant to be."""
+"""Errors that users can mend, and what a mistyped name was probably meant to be.
+
+A message says what is wrong, the value given, and what to do about it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,14 @@ from collections.abc import Iterable
 
 DISTANT = 0.5
 """Words less alike than this are not suggested for each other."""
+
+
+class UserError(ValueError):
+    """A value, a table or a file that cannot be used as it is; programs that face users show its message alone."""
+
+
+class UserTypeError(UserError, TypeError):
+    """A value of a type that cannot be used."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

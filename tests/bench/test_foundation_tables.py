@@ -118,10 +118,10 @@ def test_printed_figures_are_those_of_the_source():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("grid_bound", "bound"), r"must hold source, methods, .*, however: grid_bound is missing; add it"),
+        (("grid_bound", "bound"), r"must hold source, methods, .*, but grid_bound is missing; add it"),
         (
             ("\n[crps_grid]", "\n[crps_grid]\nfoundation-x-1000 = [1.0]"),
-            r"each of 12 methods, however: foundation-x-1000",
+            r"each of 12 methods, but foundation-x-1000",
         ),
         (("source =", "source"), r"the printed figures must be TOML, however"),
     ],

@@ -105,12 +105,12 @@ def test_what_is_left_open_is_chosen(monkeypatch):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"encodr": "small"}, r"\[images\] may hold encoder, .*, however: 'encodr' \(did you mean 'encoder'\?\)"),
-        ({"encoder": "smal"}, r"encoder of \[images\] must be one of small, .*, however: 'smal' \(did you mean"),
-        ({"encoder": "small", "side": 1.5}, r"side of \[images\] must be a number of pixels, however: 1.5; write"),
-        ({"encoder": "small", "pooling": "max"}, "must be one of mean, .*, however: 'max'"),
-        ({"encoder": "small", "weights": 3}, "weights of .* must be a path in quotes, however: 3"),
-        ({"encoder": "small", "columns": "no"}, "must be true or false, however: 'no'"),
+        ({"encodr": "small"}, r"\[images\] may hold encoder, .*, but got 'encodr' \(did you mean 'encoder'\?\)"),
+        ({"encoder": "smal"}, r"encoder of \[images\] must be one of small, .*, but got 'smal' \(did you mean"),
+        ({"encoder": "small", "side": 1.5}, r"side of \[images\] must be a number of pixels, but got 1.5; write"),
+        ({"encoder": "small", "pooling": "max"}, "must be one of mean, .*, but got 'max'"),
+        ({"encoder": "small", "weights": 3}, "weights of .* must be a path in quotes, but got 3"),
+        ({"encoder": "small", "columns": "no"}, "must be true or false, but got 'no'"),
     ],
 )
 def test_wrong_settings_of_a_run_are_explained(given, message):
@@ -119,7 +119,7 @@ def test_wrong_settings_of_a_run_are_explained(given, message):
 
 
 def test_images_of_a_run_must_be_a_table():
-    with pytest.raises(RunFileError, match=r"\[images\] of a run must be a table, however: 'small'"):
+    with pytest.raises(RunFileError, match=r"\[images\] of a run must be a table, but got 'small'"):
         plan_from({"datasets": ["fgnet"], "images": "small"})
 
 
@@ -149,5 +149,5 @@ def test_the_untrained_encoder_is_the_same_each_time(root, tmp_path, monkeypatch
 
 
 def test_encoders_that_need_weights_say_so(root):
-    with pytest.raises(ValueError, match="must have weights that were learned, however: weights=None"):
+    with pytest.raises(ValueError, match="must have weights that were learned, but got weights=None"):
         with_features(FACES.read(root), FACES, ImageFeatures("resnet18", 32), root)

@@ -37,9 +37,9 @@ def test_importing_the_table_is_light():
 
 
 def test_unknown_peers_are_named_with_the_nearest_one():
-    with pytest.raises(ValueError, match=r"however: 'difor' \(did you mean 'diffor'\?\)"):
+    with pytest.raises(ValueError, match=r"but got 'difor' \(did you mean 'diffor'\?\)"):
         find_peer("difor")
-    with pytest.raises(ValueError, match="must be importable, however: No module named 'nowhere'"):
+    with pytest.raises(ValueError, match="must be importable, but No module named 'nowhere'"):
         find_peer("nowhere:PEER")
     with pytest.raises(KeyError):
         PEERS["difor"]

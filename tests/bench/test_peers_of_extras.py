@@ -126,5 +126,5 @@ def test_a_missing_package_is_named_with_the_extra(name, module, package, monkey
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
     problem, _, _ = a_problem(name)
-    with pytest.raises(ImportError, match=rf"needs the package {package}, however: .* pip install \"diffor\[bench\]\""):
+    with pytest.raises(ImportError, match=rf"needs the package {package}, but .* pip install \"diffor\[bench\]\""):
         find_peer(name).fit(problem)

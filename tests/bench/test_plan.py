@@ -161,7 +161,7 @@ def test_without_quick_its_table_changes_nothing():
 
 
 def test_quick_without_a_table_is_refused():
-    with pytest.raises(RunFileError, match=r"the size quick needs a table \[quick\].*however: the run file has none"):
+    with pytest.raises(RunFileError, match=r"the size quick needs a table \[quick\].*but the run file has none"):
         plan_from({"datasets": ["diabetes"]}, size="quick")
 
 
@@ -178,29 +178,29 @@ def test_suites_of_data_sets():
 
 
 WRONG = [
-    ({"dataset": ["diabetes"]}, "however: 'dataset' \\(did you mean 'datasets'\\?\\)"),
-    ({"datasets": ["diabetis"]}, "data set must be one of .* however: 'diabetis' \\(did you mean 'diabetes'\\?\\)"),
-    ({"suites": ["opem"]}, "suite must be one of .* however: 'opem' \\(did you mean 'open'\\?\\)"),
-    ({"methods": ["difor"]}, "method must be one of .* however: 'difor' \\(did you mean 'diffor'\\?\\)"),
-    ({"methods": ["no.module:X"]}, "must be importable, however: No module named 'no'"),
-    ({"methods": ["json:dumps"]}, "must be a Peer, however: it is a function"),
-    ({"methods": {"mine": {"peer": "difor"}}}, "however: 'difor'"),
-    ({"methods": {"diffor": 3}}, "\\[methods.diffor\\] of .* must be a table, however: 3"),
-    ({"methods": {"diffor": {"search": {"width": 3}}}}, "must list values .* however: width=3"),
-    ({"methods": [3]}, "must be a list of names, however: \\[3\\]"),
-    ({"datasets": {"diabetes": {"max_rows": 3}}}, "however: 'max_rows'"),
-    ({"datasets": {"names": "diabetes", "diabetes": {"max_test_rows": 0}}}, "however: .*max_test_rows=0"),
-    ({"seeds": 0}, "seeds must be .* however: 0"),
-    ({"seeds": [0, -1]}, "seeds must be .* however: \\[0, -1\\]"),
-    ({"n_samples": 1.5}, "n_samples must be a whole number from 1 on, however: n_samples=1.5"),
-    ({"max_train_rows": 0}, "however: max_train_rows=0"),
-    ({"valid_share": 1}, "valid_share must lie between 0 and 1.* however: 1"),
-    ({"timeout_seconds": "long"}, "timeout_seconds must be a positive number, however: 'long'"),
-    ({"root": 3}, "root must be a path in quotes, however: root=3"),
-    ({"tuning": {"trails": 3}}, "however: 'trails' \\(did you mean 'trials'\\?\\)"),
-    ({"tuning": {"trials": 0}}, "however: trials=0"),
-    ({"tuning": 3}, "must be a table, however: 3"),
-    ({"datasets": []}, "must have data sets, however: neither suites nor datasets"),
+    ({"dataset": ["diabetes"]}, "but got 'dataset' \\(did you mean 'datasets'\\?\\)"),
+    ({"datasets": ["diabetis"]}, "data set must be one of .* but got 'diabetis' \\(did you mean 'diabetes'\\?\\)"),
+    ({"suites": ["opem"]}, "suite must be one of .* but got 'opem' \\(did you mean 'open'\\?\\)"),
+    ({"methods": ["difor"]}, "method must be one of .* but got 'difor' \\(did you mean 'diffor'\\?\\)"),
+    ({"methods": ["no.module:X"]}, "must be importable, but No module named 'no'"),
+    ({"methods": ["json:dumps"]}, "must be a Peer, but it is a function"),
+    ({"methods": {"mine": {"peer": "difor"}}}, "but got 'difor'"),
+    ({"methods": {"diffor": 3}}, "\\[methods.diffor\\] of .* must be a table, but got 3"),
+    ({"methods": {"diffor": {"search": {"width": 3}}}}, "must list values .* but got width=3"),
+    ({"methods": [3]}, "must be a list of names, but \\[3\\]"),
+    ({"datasets": {"diabetes": {"max_rows": 3}}}, "but got 'max_rows'"),
+    ({"datasets": {"names": "diabetes", "diabetes": {"max_test_rows": 0}}}, "but .*max_test_rows=0"),
+    ({"seeds": 0}, "seeds must be .* but got 0"),
+    ({"seeds": [0, -1]}, "seeds must be .* but \\[0, -1\\]"),
+    ({"n_samples": 1.5}, "n_samples must be a whole number from 1 on, but got n_samples=1.5"),
+    ({"max_train_rows": 0}, "but got max_train_rows=0"),
+    ({"valid_share": 1}, "valid_share must lie between 0 and 1.* but got 1"),
+    ({"timeout_seconds": "long"}, "timeout_seconds must be a positive number, but got 'long'"),
+    ({"root": 3}, "root must be a path in quotes, but got root=3"),
+    ({"tuning": {"trails": 3}}, "but got 'trails' \\(did you mean 'trials'\\?\\)"),
+    ({"tuning": {"trials": 0}}, "but got trials=0"),
+    ({"tuning": 3}, "must be a table, but got 3"),
+    ({"datasets": []}, "must have data sets, but neither suites nor datasets"),
 ]
 
 
@@ -214,15 +214,15 @@ def test_what_is_wrong_is_named(content, message):
 def test_seeds_are_a_number_or_a_list():
     assert as_seeds(3) == (0, 1, 2)
     assert as_seeds([7, 7, 1]) == (7, 1)
-    with pytest.raises(RunFileError, match="however: True"):
+    with pytest.raises(RunFileError, match="but got True"):
         as_seeds(True)
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(RunFileError, match=r"must be readable, however: .*No such file"):
+    with pytest.raises(RunFileError, match=r"must be readable, but .*No such file"):
         read_run_file(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("seeds = = 3")
-    with pytest.raises(RunFileError, match=r"must be TOML, however: .*line 1"):
+    with pytest.raises(RunFileError, match=r"must be TOML, but .*line 1"):
         read_run_file(tmp_path / "bad.toml")
 
 

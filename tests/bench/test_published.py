@@ -267,29 +267,29 @@ def test_a_file_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("values = [4, nan]", "values = [4]", "value for each of 2 columns, however: 1; write nan"),
-        ("values = [4, nan]", 'values = [4, "-"]', "must be numbers, however: '-'; write nan"),
-        ("values = [4, nan]", "values = [4, true]", "must be numbers, however: True"),
-        ("values = [4, nan]", "", "must hold method, kind, values, however: values is missing"),
-        ("values = [4, nan]", "values = 4", "values of .* must be a list, however: 4"),
-        ("values = [4, nan]", "values = [4, nan", "must be TOML, however: .*figures.toml: "),
-        ('direction = "lower"', 'direction = "down"', "must be lower or higher, however: 'down'"),
-        ('kind = "method"', 'kind = "loss"', "one of method, architecture, variant, however: 'loss'"),
+        ("values = [4, nan]", "values = [4]", "value for each of 2 columns, but got 1; write nan"),
+        ("values = [4, nan]", 'values = [4, "-"]', "must be numbers, but got '-'; write nan"),
+        ("values = [4, nan]", "values = [4, true]", "must be numbers, but got True"),
+        ("values = [4, nan]", "", "must hold method, kind, values, but values is missing"),
+        ("values = [4, nan]", "values = 4", "values of .* must be a list, but got 4"),
+        ("values = [4, nan]", "values = [4, nan", "must be TOML, but .*figures.toml: "),
+        ('direction = "lower"', 'direction = "down"', "must be lower or higher, but got 'down'"),
+        ('kind = "method"', 'kind = "loss"', "one of method, architecture, variant, but got 'loss'"),
         ('kind = "method"', 'kind = "architecture"', "must have why_quoted, as its kind is 'architecture', however"),
         ('kind = "architecture"', 'kind = "variant"', "must have ours, as its kind is 'variant', however"),
-        ('why_quoted = "an encoder"', "", "either ours or why_quoted, however: neither given"),
-        ('why_quoted = "an encoder"', 'why_quoted = "x"\nours = "sord"', "however: both given"),
-        ('ours = ["sord", "sord-squared"]', "ours = []", "must list names, however: \\[\\]; leave it out"),
-        ('ours = ["sord", "sord-squared"]', "ours = 3", "must be text in quotes or a list, however: 3"),
-        ('method = "FaRL"', 'method = "SORD"', "methods of .* must differ in name, however: 'SORD' comes twice"),
-        ('metric = "cs"', 'metric = "mae"', "columns of .* must differ in name, however: 'utkface mae'"),
-        ('label = "tab:small"', 'label = "tab:small"\nyear = 2026', "may hold name, .*, however: 'year'"),
+        ('why_quoted = "an encoder"', "", "either ours or why_quoted, but neither given"),
+        ('why_quoted = "an encoder"', 'why_quoted = "x"\nours = "sord"', "but both given"),
+        ('ours = ["sord", "sord-squared"]', "ours = []", "must list names, but \\[\\]; leave it out"),
+        ('ours = ["sord", "sord-squared"]', "ours = 3", "must be text in quotes or a list, but got 3"),
+        ('method = "FaRL"', 'method = "SORD"', "methods of .* must differ in name, but got 'SORD' comes twice"),
+        ('metric = "cs"', 'metric = "mae"', "columns of .* must differ in name, but got 'utkface mae'"),
+        ('label = "tab:small"', 'label = "tab:small"\nyear = 2026', "may hold name, .*, but got 'year'"),
         ("[[table]]", "[table]", "table of .* must be a list, however"),
-        ('rows = ["FaRL"]', 'rows = ["Farl"]', "must name rows of 'small', which are SORD, FaRL, however: 'Farl'"),
-        ('columns = ["utkface mae"]', 'columns = ["mae"]', "must name columns of 'small', .*, however: 'mae'"),
-        ('tables = ["small"]', 'tables = ["large"]', "must name tables, which are small, however: 'large'"),
-        ('tables = ["small"]', "tables = [1]", "tables of .* must list names, however: \\[1\\]"),
-        ("text = ", "words = ", "must hold tables, text, however: text is missing"),
+        ('rows = ["FaRL"]', 'rows = ["Farl"]', "must name rows of 'small', which are SORD, FaRL, but got 'Farl'"),
+        ('columns = ["utkface mae"]', 'columns = ["mae"]', "must name columns of 'small', .*, but got 'mae'"),
+        ('tables = ["small"]', 'tables = ["large"]', "must name tables, which are small, but got 'large'"),
+        ('tables = ["small"]', "tables = [1]", "tables of .* must list names, but \\[1\\]"),
+        ("text = ", "words = ", "must hold tables, text, but text is missing"),
     ],
 )
 def test_broken_files_are_explained(tmp_path, old, new, message):
@@ -300,18 +300,18 @@ def test_broken_files_are_explained(tmp_path, old, new, message):
 
 def test_a_table_may_come_once_only(tmp_path):
     table = SMALL.split("[[caveat]]")[0]
-    with pytest.raises(PublishedError, match=r"tables of .* must differ in name, however: 'small'"):
+    with pytest.raises(PublishedError, match=r"tables of .* must differ in name, but got 'small'"):
         read_text(tmp_path, table + table)
 
 
 def test_a_row_must_be_a_table(tmp_path):
     table, _, _ = SMALL.partition("[[table.row]]")
-    with pytest.raises(PublishedError, match=r"\[\[table.row\]\] of .* must be a table, however: 3"):
+    with pytest.raises(PublishedError, match=r"\[\[table.row\]\] of .* must be a table, but got 3"):
         read_text(tmp_path, table + "row = [3]")
 
 
 def test_a_path_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(PublishedError, match=r"must be readable, however: .*none.toml: No such file or directory"):
+    with pytest.raises(PublishedError, match=r"must be readable, but .*none.toml: No such file or directory"):
         read_published(tmp_path / "none.toml")
 
 

@@ -19,7 +19,7 @@ from diffor.bench.peers import Peer
 from diffor.bench.peers.constants import fit_constant
 
 def raises(problem):
-    raise ValueError("numbers must be even, however: 3 in /home/somebody/rows.csv")
+    raise ValueError("numbers must be even, but got 3 in /home/somebody/rows.csv")
 
 def leaves(problem):
     print("I have had enough", file=sys.stderr, flush=True)
@@ -115,7 +115,7 @@ def test_every_end_of_a_cell_is_a_line_and_the_rest_goes_on(hostile):
         "hostile_peers:THREADS": "ok",
     }
     raised = by_method["hostile_peers:RAISES"]
-    assert raised["error"] == "ValueError: numbers must be even, however: 3 in rows.csv"
+    assert raised["error"] == "ValueError: numbers must be even, but got 3 in rows.csv"
     assert "hostile_peers.py" in raised["where"]
     assert "/home" not in json.dumps(raised)
     left = by_method["hostile_peers:LEAVES"]

@@ -98,7 +98,7 @@ def test_latency_ends_where_program_and_torch_differ(latency):
     model = DiffoRRegressor("fast", prior=None, max_steps=1, random_state=0, verbose=0).fit(x, y)
     program, _ = latency.exported(model)
     model.scale_.values = model.scale_.values + 1.0
-    with pytest.raises(RuntimeError, match="the program of changed must answer as torch does, however: it is"):
+    with pytest.raises(RuntimeError, match="the program of changed must answer as torch does, but it is"):
         latency.check("changed", model, program, x)
 
 

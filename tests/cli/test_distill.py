@@ -65,11 +65,11 @@ def test_wrong_use_leaves_files_as_they_were(home, tmp_path, capsys):
     assert (tmp_path / "student" / "config.json").read_bytes() == before
     assert distilled(home, "stars", tmp_path / "student", "--force") == 0
     assert main(["distill", str(home / "chain"), str(home / "rows.csv"), "--out", str(tmp_path / "two")]) == 2
-    assert "distill is for priors and cross-fitted networks, however:" in capsys.readouterr().err
+    assert "distill is for priors and cross-fitted networks, but got" in capsys.readouterr().err
     assert distilled(home, "price", home / "price", "--force") == 2
     assert "--out must be another folder than MODEL" in capsys.readouterr().err
     assert distilled(home, "price", tmp_path / "three", "--max-rows", "3") == 2
-    assert "max_rows must be at least 20, however: max_rows=3" in capsys.readouterr().err
+    assert "max_rows must be at least 20, but got max_rows=3" in capsys.readouterr().err
     assert not (tmp_path / "three").exists()
 
 
@@ -82,7 +82,7 @@ def test_damaged_notes_are_told(home, tmp_path, capsys):
     (tmp_path / "model" / "cli.json").write_text("[1")
     capsys.readouterr()
     assert distilled(tmp_path, "model", tmp_path / "other") == 2
-    assert "cli.json must be JSON, however: it is damaged" in capsys.readouterr().err
+    assert "cli.json must be JSON, but it is damaged" in capsys.readouterr().err
 
 
 def test_predict_and_evaluate_take_steps_and_samples(home, tmp_path, capsys):
@@ -96,7 +96,7 @@ def test_predict_and_evaluate_take_steps_and_samples(home, tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)["metrics"]["mae"]["model"]
     assert found == pytest.approx(np.abs(expected - rows["price"]).mean())
     assert main(["evaluate", str(home / "stars"), data, "--steps", "1"]) == 2
-    assert "n_steps is for methods with a chain, however:" in capsys.readouterr().err
+    assert "n_steps is for methods with a chain, but got" in capsys.readouterr().err
 
 
 def test_a_calibrated_model_keeps_its_steps(home, tmp_path, capsys):

@@ -122,7 +122,7 @@ def test_a_killed_run_goes_on(home, capsys):
 def test_broken_images_stop_or_are_left_out(home, capsys):
     (home / "faces" / "07.png").write_bytes(b"no image")
     assert embed("faces", "--out", "features.parquet") == 2
-    assert "07.png must be a whole image, however: " in (error := capsys.readouterr().err)
+    assert "07.png must be a whole image, but got " in (error := capsys.readouterr().err)
     assert "or skip such images with --skip-broken" in error
     assert embed("faces", "--out", "features.parquet", "--skip-broken", "--force") == 0
     out = capsys.readouterr().out
@@ -133,17 +133,17 @@ def test_broken_images_stop_or_are_left_out(home, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nothing", "--out", "f.parquet"], "nothing must be an existing file, however: there is none"),
-        (["faces", "--out", "f.csv"], "features are written as Parquet, however: --out f.csv; let it end in .parquet"),
-        (["faces", "--out", "f.parquet", "--root", "."], "--root is for a table of paths, however: faces is a folder"),
+        (["nothing", "--out", "f.parquet"], "nothing must be an existing file, but there is none"),
+        (["faces", "--out", "f.csv"], "features are written as Parquet, but got --out f.csv; let it end in .parquet"),
+        (["faces", "--out", "f.parquet", "--root", "."], "--root is for a table of paths, but faces is a folder"),
         (["faces", "--out", "f.parquet", "--crop", "2"], "must lie between 0 and 1"),
-        (["faces", "--out", "f.parquet", "--workers", "-1"], "must be a whole number from 1 on, however: '-1'"),
-        (["empty.csv", "--out", "f.parquet"], "must name an image in every row, however: row 2 after the header"),
+        (["faces", "--out", "f.parquet", "--workers", "-1"], "must be a whole number from 1 on, but got '-1'"),
+        (["empty.csv", "--out", "f.parquet"], "must name an image in every row, but row 2 after the header"),
         (
             ["nameless.csv", "--out", "f.parquet"],
-            "nameless.csv must have the column 'path', however: its columns are age",
+            "nameless.csv must have the column 'path', but its columns are age",
         ),
-        (["twice.csv", "--out", "f.parquet"], "each image must be named once, however: faces/01.png stands twice"),
+        (["twice.csv", "--out", "f.parquet"], "each image must be named once, but faces/01.png stands twice"),
     ],
 )
 def test_wrong_use_is_one_line(home, capsys, words, message):
@@ -161,11 +161,11 @@ def test_wrong_use_is_one_line(home, capsys, words, message):
     [
         (
             ["--encoder", "resnet18"],
-            "--encoder resnet18 needs weights that were learned, however: --weights is not given",
+            "--encoder resnet18 needs weights that were learned, but got --weights is not given",
         ),
-        (["--encoder", "resnet", "--weights", "small.pt"], "--encoder must be one of small, .* however: 'resnet'"),
-        (["--encoder", "small", "--weights", "none.pt"], "--weights must be a file, however: none.pt is none"),
-        (["--encoder", "resnet18", "--weights", "small.pt"], "small.pt must hold the weights of this ResNet, however:"),
+        (["--encoder", "resnet", "--weights", "small.pt"], "--encoder must be one of small, .* but got 'resnet'"),
+        (["--encoder", "small", "--weights", "none.pt"], "--weights must be a file, but none.pt is none"),
+        (["--encoder", "resnet18", "--weights", "small.pt"], "small.pt must hold the weights of this ResNet, but got"),
     ],
 )
 def test_wrong_networks_are_named(home, capsys, words, message):
@@ -186,4 +186,4 @@ def test_the_command_line_refuses_a_model_of_images(home, capsys):
     model = diffor.DiffoRRegressor("fast", encoder="small", image_settings=settings, max_steps=1, verbose=0)
     model.fit("faces", np.arange(40.0)).save("m")
     assert main(["predict", "m", "ages.csv", "--out", "answers.csv"]) == 2
-    assert "m must read tables, however: it reads images" in capsys.readouterr().err
+    assert "m must read tables, but it reads images" in capsys.readouterr().err

@@ -99,7 +99,7 @@ def test_an_existing_page_is_replaced_only_if_asked(home: Path, here: Path, caps
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.err == (
-        "diffor: error: page.html must not exist yet, however: it does; choose another or pass --force to replace it\n"
+        "diffor: error: page.html must not exist yet, but it does; choose another or pass --force to replace it\n"
     )
     assert captured.out == ""
     assert (here / "page.html").read_text() == "mine"
@@ -108,15 +108,14 @@ def test_an_existing_page_is_replaced_only_if_asked(home: Path, here: Path, caps
 
 
 WRONG = {
-    "HOME/price HOME/rows.csv --report absent/page.html": "absent/page.html must lie in an existing folder, however: "
+    "HOME/price HOME/rows.csv --report absent/page.html": "absent/page.html must lie in an existing folder, but "
     "absent is none; create it first",
-    "HOME/price HOME/rows.csv --report page.txt": "--report must be a page whose name ends in .html, however: "
+    "HOME/price HOME/rows.csv --report page.txt": "--report must be a page whose name ends in .html, but "
     "page.txt; rename it",
     "HOME/price HOME/rows.csv --report HOME/rows.csv --force": "--report must be a page whose name ends in .html",
-    "HOME/price HOME/rows.csv --report folder.html --force": "folder.html must be a file, however: something else has "
+    "HOME/price HOME/rows.csv --report folder.html --force": "folder.html must be a file, but something else has "
     "this name; choose another",
-    "HOME/price HOME/rows.csv --force": "--force is for --report, however: no page is asked for; "
-    "add --report PAGE.html",
+    "HOME/price HOME/rows.csv --force": "--force is for --report, but no page is asked for; add --report PAGE.html",
     "HOME/price HOME/absent.csv --report page.html": "absent.csv must be an existing file",
     "HOME/absent HOME/rows.csv --report page.html": "absent",
     "HOME/price HOME/rows.csv --target prize --report page.html": "'prize' (did you mean 'price'?)",
@@ -147,7 +146,7 @@ def test_a_page_that_cannot_be_written_at_the_end_is_said_in_one_line(
     monkeypatch.setattr("diffor.reports.html.write_page", full)
     assert main(["evaluate", str(home / "point"), str(home / "rows.csv"), "--report", "page.html"]) == 2
     assert capsys.readouterr().err == (
-        "diffor: error: page.html cannot be written, however: No space left on device; choose another\n"
+        "diffor: error: page.html cannot be written, but No space left on device; choose another\n"
     )
 
 

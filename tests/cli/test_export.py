@@ -44,12 +44,12 @@ def test_grades_are_exported_too(home):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["model", "--out", "m.bin"], "m.bin must end in .onnx, however: it does not; rename it"),
-        (["model", "--out", "there.onnx"], "there.onnx must not exist yet, however: it does; choose another or pass"),
+        (["model", "--out", "m.bin"], "m.bin must end in .onnx, but it does not; rename it"),
+        (["model", "--out", "there.onnx"], "there.onnx must not exist yet, but it does; choose another or pass"),
         (["none", "--out", "m.onnx"], "none is not a folder"),
-        (["grades", "--out", "m.onnx", "--coverage", "0.9"], "--coverage is for amounts, however: MODEL predicts gr"),
-        (["grades", "--out", "m.onnx", "--quantiles", "0.9"], "--quantiles is for amounts, however: MODEL predicts g"),
-        (["model", "--out", "m.onnx", "--coverage", "1"], "however: '1'"),
+        (["grades", "--out", "m.onnx", "--coverage", "0.9"], "--coverage is for amounts, but MODEL predicts gr"),
+        (["grades", "--out", "m.onnx", "--quantiles", "0.9"], "--quantiles is for amounts, but MODEL predicts g"),
+        (["model", "--out", "m.onnx", "--coverage", "1"], "but got '1'"),
     ],
 )
 def test_wrong_use_ends_with_one_line_and_leaves_files_alone(home, words, message, tmp_path, capsys):

@@ -171,7 +171,7 @@ def test_too_few_calibration_rows_give_the_whole_range_and_one_warning(
     monkeypatch.setattr(tables, "CHUNK_ROWS", 64)
     result = predict(home, "price_few", "--coverage", "0.9")
     shown = capsys.readouterr().err
-    assert shown.startswith("diffor: warning: coverage=0.9 needs at least 9 calibration rows, however: there are 5; ")
+    assert shown.startswith("diffor: warning: coverage=0.9 needs at least 9 calibration rows, but there are 5; ")
     assert shown.count("\n") == 1
     assert result[["low", "high"]].drop_duplicates().to_numpy().tolist() == [[0, 100]]
 
@@ -188,27 +188,27 @@ def test_the_number_of_samples_may_change_where_it_breaks_no_guarantee(home: Pat
 
 # --- wrong use ---
 
-SAMPLES = " samples per row that it was calibrated with, however: --samples 5; leave --samples or --coverage out"
+SAMPLES = " samples per row that it was calibrated with, but got --samples 5; leave --samples or --coverage out"
 WRONG_FIT = {
-    "price HOME/train.csv": "--calibration must be rows that training does not see, however: HOME/train.csv is DATA "
+    "price HOME/train.csv": "--calibration must be rows that training does not see, but HOME/train.csv is DATA "
     "too; keep some rows out for it",
-    "price --valid HOME/few.csv HOME/few.csv": "however: HOME/few.csv is --valid too; keep some rows out for it",
+    "price --valid HOME/few.csv HOME/few.csv": "but HOME/few.csv is --valid too; keep some rows out for it",
     "price no.csv": "no.csv must be an existing file",
     "price header.csv": "header.csv must hold at least one row",
-    "price columns.csv": "columns.csv must have the column 'city', however: its columns are size, price",
-    "price gaps.csv": "target 'price' must be known in every row of gaps.csv, however: 1 of 9 rows have none",
-    "price outside.csv": "outside.csv: y_cal must lie inside bounds=(0.0, 100.0), however: 1 of 9 values lie outside",
+    "price columns.csv": "columns.csv must have the column 'city', but its columns are size, price",
+    "price gaps.csv": "target 'price' must be known in every row of gaps.csv, but got 1 of 9 rows have none",
+    "price outside.csv": "outside.csv: y_cal must lie inside bounds=(0.0, 100.0), but got 1 of 9 values lie outside",
     "price infinite.csv": "infinite.csv: X must not contain infinity",
     "price text.csv": "text.csv: column 'size' must hold numbers or times, as in training",
-    "quality grades.csv": "grades.csv: y_cal must hold grades only, no NaN or inf, however: 1 of 9",
-    "stars grades.csv": "grades.csv: y_cal must hold grades only, no NaN or inf, however: 1 of 9",
+    "quality grades.csv": "grades.csv: y_cal must hold grades only, no NaN or inf, but got 1 of 9",
+    "stars grades.csv": "grades.csv: y_cal must hold grades only, no NaN or inf, but got 1 of 9",
 }
 WRONG_PREDICT = {
     "HOME/price HOME/new.csv --coverage 0.9 --samples 5": SAMPLES,
     "HOME/quality HOME/new.csv --coverage 0.9 --samples 5": SAMPLES,
     "HOME/quality HOME/new.csv --quantiles 0.5": "--quantiles is for amounts",
-    "HOME/quality clash.csv --coverage 0.9 --keep low": "must not be called like the answer's, however: 'low'",
-    "HOME/quality HOME/new.csv --coverage 1": "must lie between 0 and 1, as 0.9 does, however: '1'",
+    "HOME/quality clash.csv --coverage 0.9 --keep low": "must not be called like the answer's, but got 'low'",
+    "HOME/quality HOME/new.csv --coverage 1": "must lie between 0 and 1, as 0.9 does, but got '1'",
 }
 
 
@@ -239,7 +239,7 @@ def check_refusal(words: list[str], folder: Path, message: str, capsys: pytest.C
     assert (code, shown.out) == (2, "")
     assert shown.err.startswith("diffor: error: ")
     assert shown.err.count("\n") == 1
-    assert "however:" in shown.err
+    assert "but got" in shown.err
     assert message in shown.err
     assert sorted(folder.iterdir()) == before
 

@@ -113,7 +113,7 @@ def test_a_process_fits_and_its_errors_are_one_line(home: Path, here: Path) -> N
     again = run_process("fit", str(home / "rows.csv"), "--target", "price", "--out", "model")
     assert (again.returncode, again.stdout) == (2, "")
     assert again.stderr.splitlines() == [
-        "diffor: error: model must not exist yet, however: it does; choose another or pass --force to replace it"
+        "diffor: error: model must not exist yet, but it does; choose another or pass --force to replace it"
     ]
 
 
@@ -435,7 +435,7 @@ def test_evaluate_without_notes_needs_the_target(home: Path, here: Path, capsys:
     shutil.copytree(home / "price", "model")
     (here / "model" / "cli.json").unlink()
     assert main(["evaluate", "model", str(home / "rows.csv")]) == 2
-    assert "--target must be given, however: model does not remember one" in capsys.readouterr().err
+    assert "--target must be given, but model does not remember one" in capsys.readouterr().err
     (here / "model" / "cli.json").write_text("{")
     assert main(["evaluate", "model", str(home / "rows.csv")]) == 2
     assert "it is damaged; pass --target COL" in capsys.readouterr().err
@@ -495,13 +495,13 @@ WRONG = {
     "fit HOME/rows.csv --targt price --out m": "fit has no option --targt (did you mean '--target'?)",
     "fit HOME/rows.csv --target price": "the following arguments are required: --out",
     "fit HOME/rows.csv HOME/rows.csv --target price --out m": "unrecognized arguments",
-    "fit no.csv --target price --out m": "no.csv must be an existing file, however: there is none",
-    "fit HOME/price --target price --out m": "HOME/price must match at least one file, however: none; pass a folder or",
-    "fit empty.csv --target price --out m": "empty.csv must hold a table, however: the file is empty",
+    "fit no.csv --target price --out m": "no.csv must be an existing file, but there is none",
+    "fit HOME/price --target price --out m": "HOME/price must match at least one file, but none; pass a folder or",
+    "fit empty.csv --target price --out m": "empty.csv must hold a table, but the file is empty",
     "fit header.csv --target price --out m": "header.csv must hold at least one row",
-    "fit ragged.csv --target price --out m": "ragged.csv must be a readable CSV file, however: Error tokenizing",
+    "fit ragged.csv --target price --out m": "ragged.csv must be a readable CSV file, but Error tokenizing",
     "fit broken.parquet --target price --out m": "broken.parquet must be a readable Parquet file",
-    "fit HOME/rows.csv --target prise --out m": "must have the column 'prise' (did you mean 'price'?), however: its",
+    "fit HOME/rows.csv --target prise --out m": "must have the column 'prise' (did you mean 'price'?), but its",
     "fit HOME/rows.csv --target price --drop cty --out m": "'cty' (did you mean 'city'?)",
     "fit HOME/rows.csv --target price --weight wait --out m": "must have the column 'wait'",
     "fit HOME/rows.csv --target price --drop price --out m": "must name different columns",
@@ -523,15 +523,15 @@ WRONG = {
     "fit HOME/rows.csv --target price --bounds a b --out m": "argument --bounds: invalid float value: 'a'",
     "fit HOME/rows.csv --target price --transform exp --out m": "argument --transform: invalid choice: 'exp'",
     "fit HOME/rows.csv --target price --preset balance --out m": "did you mean 'balanced'?",
-    "fit HOME/rows.csv --target price --max-steps 0 --out m": "must be a whole number from 1 on, however: '0'",
+    "fit HOME/rows.csv --target price --max-steps 0 --out m": "must be a whole number from 1 on, but got '0'",
     "fit HOME/rows.csv --target price --time-limit -3 --out m": "must be a positive number of seconds",
     "fit HOME/rows.csv --target price --seed x --out m": "must be a whole number from 0 to 4294967295",
-    "fit HOME/rows.csv --target size --out m": "target 'size' must be known in every row of HOME/rows.csv, however: "
+    "fit HOME/rows.csv --target size --out m": "target 'size' must be known in every row of HOME/rows.csv, but got "
     "1 of 240 rows have none, the first is row 6",
     "fit HOME/rows.csv --target price --valid no.csv --out m": "no.csv must be an existing file",
     "fit HOME/rows.csv --target price --valid one.csv --out m": "one.csv must have the column 'id'",
-    "fit HOME/rows.csv --target price --out no/m": "no/m must lie in an existing folder, however: no is none",
-    "fit HOME/rows.csv --target price --out HOME/price": "must not exist yet, however: it does; choose another or pass",
+    "fit HOME/rows.csv --target price --out no/m": "no/m must lie in an existing folder, but no is none",
+    "fit HOME/rows.csv --target price --out HOME/price": "must not exist yet, but it does; choose another or pass",
     "fit HOME/rows.csv --target price --out empty.csv --force": "it is no model, so choose another",
     "fit HOME/rows.csv --target price --out m --checkpoint m/state": "--checkpoint must lie outside the model folder m",
     "fit HOME/rows.csv --target price --out m --checkpoint empty.csv": "--checkpoint must be a folder",
@@ -545,10 +545,10 @@ WRONG = {
     "predict HOME/price no.csv --out o.csv": "no.csv must be an existing file",
     "predict HOME/price empty.csv --out o.csv": "empty.csv must hold a table",
     "predict HOME/price header.csv --out o.csv": "header.csv must hold at least one row",
-    "predict HOME/price one.csv --out o.csv": "one.csv must have the column 'size', 'rooms', 'city', 'code', however: "
+    "predict HOME/price one.csv --out o.csv": "one.csv must have the column 'size', 'rooms', 'city', 'code', but "
     "its columns are price",
     "predict HOME/price HOME/rows.csv --out o.txt": "o.txt must end in .csv or .parquet",
-    "predict HOME/price HOME/rows.csv --out no/o.csv": "however: no is none; create it first",
+    "predict HOME/price HOME/rows.csv --out no/o.csv": "but no is none; create it first",
     "predict HOME/price HOME/rows.csv --out empty.csv": "empty.csv must not exist yet",
     "predict HOME/price HOME/rows.csv --out HOME/rows.csv --force": "--out must be another file than DATA",
     "predict HOME/price HOME/rows.csv --out o.csv --quantiles 0.5,1.5": "must be different levels from 0 to 1",
@@ -562,12 +562,12 @@ WRONG = {
     "predict HOME/quality HOME/rows.csv --out o.csv --quantiles 0.5": "--quantiles is for amounts",
     "predict HOME/price HOME/rows.csv --out o.csv --keep idd": "'idd' (did you mean 'id'?)",
     "predict HOME/price HOME/rows.csv --out o.csv --keep id --keep-all": "not allowed with argument",
-    "predict HOME/price clash.csv --out o.csv --keep-all": "must not be called like the answer's, however: 'pred",
+    "predict HOME/price clash.csv --out o.csv --keep-all": "must not be called like the answer's, but got 'pred",
     "evaluate HOME/price HOME/rows.csv --target prize": "'prize' (did you mean 'price'?)",
-    "evaluate HOME/price gaps.csv": "target 'price' must be known in every row of gaps.csv, however: 2 of 9 rows have "
+    "evaluate HOME/price gaps.csv": "target 'price' must be known in every row of gaps.csv, but got 2 of 9 rows have "
     "none, the first is row 3; remove these rows",
     "evaluate HOME/price HOME/rows.csv --target city": "column 'city' of",
-    "evaluate HOME/quality HOME/rows.csv --target city": "must hold the model's grades low, mid, high, however: 240 of",
+    "evaluate HOME/quality HOME/rows.csv --target city": "must hold the model's grades low, mid, high, but got 240 of",
     "evaluate HOME/price HOME/rows.csv --coverage 1": "must lie between 0 and 1",
     "evaluate HOME/price one.csv": "one.csv must have the column 'size'",
     "demo --fast": "demo has no option --fast",

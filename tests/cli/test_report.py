@@ -81,10 +81,10 @@ def test_methods_can_be_chosen_and_left_out(results, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one.jsonl"], "a report must go somewhere, however: neither --out nor --json is given"),
-        (["none.jsonl", "--json"], "results must be files that diffor bench wrote, however: none.jsonl is none"),
-        (["empty.jsonl", "--json"], "must hold at least one finished cell, however: empty.jsonl"),
-        (["one.jsonl", "--json", "--without", "diffr"], "however: 'diffr' is not (did you mean 'diffor'?)"),
+        (["one.jsonl"], "a report must go somewhere, but neither --out nor --json is given"),
+        (["none.jsonl", "--json"], "results must be files that diffor bench wrote, but none.jsonl is none"),
+        (["empty.jsonl", "--json"], "must hold at least one finished cell, but empty.jsonl"),
+        (["one.jsonl", "--json", "--without", "diffr"], "but got 'diffr' is not (did you mean 'diffor'?)"),
         (["one.jsonl", "--out", "old.html"], "old.html"),
         (["one.jsonl", "--jsno"], "report has no option --jsno (did you mean '--json'?)"),
     ],

@@ -74,14 +74,14 @@ def test_tables_run_what_is_found_and_say_what_is_not(tmp_path):
     [
         (
             ["tables"],
-            "tables needs at least one of its data sets, however: none is found, and --root is not given; see",
+            "tables needs at least one of its data sets, but none is found, and --root is not given; see",
         ),
-        (["tables", "--root", "."], "however: none is found below .; see diffor datasets"),
+        (["tables", "--root", "."], "but none is found below .; see diffor datasets"),
         (["tabels"], "invalid choice: 'tabels'"),
-        (["ablation", "--out", "file"], "--out must be a folder, however: file is a file; name another"),
+        (["ablation", "--out", "file"], "--out must be a folder, but file is a file; name another"),
         (
             ["ablation", "--quick", "--out", "old"],
-            "must not exist yet, however: it does; choose another or pass --force",
+            "must not exist yet, but it does; choose another or pass --force",
         ),
         (["ablation", "--quick", "--size", "small"], "not allowed with argument --quick"),
     ],
@@ -112,6 +112,6 @@ def test_an_experiment_whose_cells_all_fail_says_so(tmp_path, monkeypatch, capsy
         for seed in (0, 1)
     ]
     cells = {(line["dataset"], line["method"], line["seed"]): line for line in lines}
-    with pytest.raises(command.UsageError, match="heads needs at least one cell that ends well, however: all 2 failed"):
+    with pytest.raises(command.UsageError, match="heads needs at least one cell that ends well, but all 2 failed"):
         command._read(GRIDS["heads"], cells)
     assert "2 of 2 cells failed, the first with: ValueError: no" in capsys.readouterr().err

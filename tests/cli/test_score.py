@@ -233,8 +233,8 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, **where: str) -> st
 
 def test_wrong_use_is_refused_before_anything_is_written(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "'none/*' must match at least one file" in refused(capsys, inputs="none/*")
-    assert "must be a whole number from 1 on, however: '0'" in refused(capsys, "--workers", "0")
-    assert "--address is for --engine ray, however: --engine local" in refused(capsys, "--address", "auto")
+    assert "must be a whole number from 1 on, but got '0'" in refused(capsys, "--workers", "0")
+    assert "--address is for --engine ray, but got --engine local" in refused(capsys, "--address", "auto")
     assert "invalid choice: 'spark'" in refused(capsys, "--engine", "spark")
     assert "nowhere is not a folder" in refused(capsys, model="nowhere")
     assert "--out must hold no inputs" in refused(capsys, out="in")
@@ -247,10 +247,10 @@ def test_files_that_lack_columns_or_cannot_be_read_are_named_before_anything_is_
 ) -> None:
     make_rows(20).drop(columns="city").to_parquet("without.parquet")
     line = refused(capsys, inputs="*.parquet")
-    assert "without.parquet must have the column 'city', however: its columns are id, size, length" in line
+    assert "without.parquet must have the column 'city', but its columns are id, size, length" in line
     Path("without.parquet").write_bytes(Path("all.parquet").read_bytes()[:-100])
     line = refused(capsys, inputs="*.parquet")
-    assert "without.parquet must be a readable Parquet file, however: " in line
+    assert "without.parquet must be a readable Parquet file, but got " in line
     assert not (here / "out").exists()
 
 
@@ -258,9 +258,9 @@ def test_a_folder_of_other_options_is_refused_unless_forced(here: Path, capsys: 
     assert score("--workers", "1") == 0
     before = times(here / "out")
     line = refused(capsys, "--workers", "2", "--coverage", "0.8")
-    assert "must belong to this run, however: --coverage changed since it was begun" in line
+    assert "must belong to this run, but got --coverage changed since it was begun" in line
     line = refused(capsys, model="grades")
-    assert "must belong to this run, however: MODEL is another since" in line
+    assert "must belong to this run, but MODEL is another since" in line
     assert times(here / "out") == before
     assert score("--workers", "1", "--coverage", "0.8", "--force") == 0
     assert answers(here / "out").columns.tolist() == ["prediction", "low", "high"]
@@ -273,7 +273,7 @@ def test_a_file_that_turns_out_wrong_is_named_and_the_others_are_done(
     make_rows(20).to_csv("right.csv", index=False)
     line = refused(capsys, "--workers", "1", inputs="*.csv")
     assert "1 of 2 shards failed, the others are done; start again to do the rest. column 'size' of " in line
-    assert "wrong.csv must hold numbers, however: 'large' in row 1" in line
+    assert "wrong.csv must hold numbers, but got 'large' in row 1" in line
     assert [path.name for path in (here / "out").glob("*.parquet")] == ["right.csv-00000.parquet"]
     assert not (here / "out" / "_SUCCESS").exists()
     assert not list((here / "out").glob(".*.parquet"))

@@ -91,7 +91,7 @@ def test_the_chain_of_one_row(served_chain, client, rows):
     assert [step["time"] for step in told["steps"]] == sorted((step["time"] for step in told["steps"]), reverse=True)
     assert (refused.status_code, refused.json()["detail"][0]["msg"]) == (
         422,
-        "a chain is that of one row, however: there are 2; send one",
+        "a chain is that of one row, but there are 2; send one",
     )
 
 
@@ -101,20 +101,20 @@ GOOD = '{"size": 1, "rooms": 2, "city": "Oslo"}'
 @pytest.mark.parametrize(
     ("body", "status", "place", "message"),
     [
-        ("", 422, ["body"], "body must be JSON, however: Expecting value"),
-        ("[1]", 422, ["body"], 'a request must be an object as {"rows": []}, however: [1]'),
-        ("{}", 422, ["rows"], "a request must have rows, however: it has none"),
-        ('{"rows": [], "row": 1}', 422, ["row"], "a request has rows, quantiles, coverage, increments, however: 'row'"),
+        ("", 422, ["body"], "body must be JSON, but Expecting value"),
+        ("[1]", 422, ["body"], 'a request must be an object as {"rows": []}, but got [1]'),
+        ("{}", 422, ["rows"], "a request must have rows, but it has none"),
+        ('{"rows": [], "row": 1}', 422, ["row"], "a request has rows, quantiles, coverage, increments, but got 'row'"),
         ('{"rows": [{"size": 1, "rooms": "x", "city": null}]}', 422, ["rows", 0, "rooms"], "'rooms' of row 0 must be"),
         (f'{{"rows": [{GOOD}], "quantiles": [2]}}', 422, ["quantiles"], "quantiles must be a list of 1 to 256 levels"),
         (f'{{"rows": [{GOOD}], "quantiles": []}}', 422, ["quantiles"], "quantiles must be a list of 1 to 256 levels"),
         (f'{{"rows": [{GOOD}], "coverage": 1}}', 422, ["coverage"], "coverage must lie between 0 and 1, as 0.9 does"),
         (f'{{"rows": [{GOOD}], "coverage": "0.9"}}', 422, ["coverage"], "coverage must lie between 0 and 1"),
-        (f'{{"rows": [{GOOD}], "increments": 1}}', 422, ["increments"], "increments must be true or false, however: 1"),
+        (f'{{"rows": [{GOOD}], "increments": 1}}', 422, ["increments"], "increments must be true or false, but got 1"),
         (f'{{"rows": [{", ".join([GOOD] * 301)}]}}', 413, ["rows"], "a request must have at most 300 rows"),
-        (" " * (8 * 2**20 + 1), 413, ["body"], "a request must have at most 8388608 bytes, however: it has 8388609"),
+        (" " * (8 * 2**20 + 1), 413, ["body"], "a request must have at most 8388608 bytes, but it has 8388609"),
         ('{"rows": [{"\\ud800": 1}]}', 422, ["rows", 0, "size"], "row 0 must have the column 'size'"),
-        ("[" * 10**6, 422, ["body"], "body must be JSON, however: it is nested too deeply"),
+        ("[" * 10**6, 422, ["body"], "body must be JSON, but it is nested too deeply"),
     ],
 )  # fmt: skip
 def test_wrong_requests_are_refused_with_the_field(client, body, status, place, message):
@@ -133,7 +133,7 @@ def test_a_body_that_does_not_say_its_length_is_bounded_too(client):
 
 def test_what_is_no_path_and_no_form_is_refused(client):
     assert client.get("/nothing").json()["detail"][0]["msg"] == (
-        "a path of this server must be asked, however: GET /nothing is none; see /docs"
+        "a path of this server must be asked, but GET /nothing is none; see /docs"
     )
     assert client.get("/predict").status_code == 405
     refused = client.post("/predict", files={"images": b"x"})
@@ -193,8 +193,7 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
             refused = client.get("/model", headers=headers)
             assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
             assert refused.json()["detail"][0]["msg"] == (
-                f"a request must carry the server's token, however: {found}; send the header Authorization: Bearer "
-                "TOKEN"
+                f"a request must carry the server's token, but got {found}; send the header Authorization: Bearer TOKEN"
             )
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         told = client.get("/model").json()
@@ -211,31 +210,31 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
             connection.sendall(head.encode() + b'{"rows"')  # and never the rest
             told = "".join(part.decode() for part in iter(lambda: connection.recv(65536), b""))  # until it is closed
         assert told.startswith("HTTP/1.1 408")
-        assert "a request must arrive within 0.4 s, however: it is not whole yet; send it faster" in told
+        assert "a request must arrive within 0.4 s, but it is not whole yet; send it faster" in told
         whole = {"rows": [{**row, "length": 200.0}] * 2}
         with ThreadPoolExecutor(2) as pool:
             late, busy = sorted(pool.map(lambda _: client.post("/predict", json=whole), range(2)),
                                 key=lambda answer: -answer.status_code)  # fmt: skip
         assert (late.status_code, busy.status_code) == (504, 503)
         assert busy.headers["retry-after"] == "1"
-        assert "however: 2 do already; try again in a moment" in busy.json()["detail"][0]["msg"]
+        assert "but got 2 do already; try again in a moment" in busy.json()["detail"][0]["msg"]
 
 
 def test_a_port_that_is_taken_is_refused(flat_model, served, capsys):
     port = served.address.rsplit(":", 1)[1]
     assert main(["serve", str(flat_model[0]), "--port", port]) == 2
-    assert f"127.0.0.1:{port} must be free to listen on, however: Address already in use" in capsys.readouterr().err
+    assert f"127.0.0.1:{port} must be free to listen on, but Address already in use" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--host", "0.0.0.0"], "a host that other machines reach needs a token, however: --host 0.0.0.0 comes without"
+        (["--host", "0.0.0.0"], "a host that other machines reach needs a token, but got --host 0.0.0.0 comes without"
                                 "; add --token TEXT or set DIFFOR_TOKEN, or bind to 127.0.0.1"),
-        (["--token", "short"], "a token must have at least 16 letters, digits or signs without spaces, however: it has "
+        (["--token", "short"], "a token must have at least 16 letters, digits or signs without spaces, but it has "
                                "5 characters"),
-        (["--port", "70000"], "argument --port: must be a whole number from 0 to 65535, however: '70000'"),
-        (["--wait-ms", "-1"], "argument --wait-ms: must be a number from 0 to 1000, however: '-1'"),
+        (["--port", "70000"], "argument --port: must be a whole number from 0 to 65535, but got '70000'"),
+        (["--wait-ms", "-1"], "argument --wait-ms: must be a number from 0 to 1000, but got '-1'"),
         (["--max-rows", "0"], "argument --max-rows: must be a whole number from 1 on"),
     ],
 )  # fmt: skip
@@ -252,7 +251,7 @@ def test_models_without_names_and_folders_without_models_are_refused(tmp_path, c
         tmp_path / "nameless"
     )
     assert main(["serve", str(tmp_path / "nameless")]) == 2
-    assert "must know its columns by name, however: it was fitted on rows without names" in capsys.readouterr().err
+    assert "must know its columns by name, but it was fitted on rows without names" in capsys.readouterr().err
     assert main(["serve", str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err.startswith("diffor: error: ")
 

@@ -94,13 +94,13 @@ def test_numbers_can_be_grades(data, tmp_path, further):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["nowhere/*.parquet"], "nowhere/*.parquet must match at least one file, however: none"),
-    (["DATA", "--valid", "x.csv"], "--valid is for files that are read as a whole, however: "),
-    (["DATA", "--calibration", "x.csv"], "--calibration is for files that are read as a whole, however: "),
+    (["nowhere/*.parquet"], "nowhere/*.parquet must match at least one file, but none"),
+    (["DATA", "--valid", "x.csv"], "--valid is for files that are read as a whole, but got "),
+    (["DATA", "--calibration", "x.csv"], "--calibration is for files that are read as a whole, but got "),
     (["DATA", "--drop", "nothing"], "must have the column 'nothing'"),
-    (["DATA/part-0.parquet", "--ids", "user"], "--ids is for Parquet files that are streamed, however: "),
-    (["DATA", "--classify", "--bounds", "0", "1"], "--bounds is for amounts, however: the target is a grade"),
-    (["DATA", "--grades", "a,b"], "--grades must be numbers as target 'y' holds them, however: 'a'"),
+    (["DATA/part-0.parquet", "--ids", "user"], "--ids is for Parquet files that are streamed, but got "),
+    (["DATA", "--classify", "--bounds", "0", "1"], "--bounds is for amounts, but the target is a grade"),
+    (["DATA", "--grades", "a,b"], "--grades must be numbers as target 'y' holds them, but got 'a'"),
 ])  # fmt: skip
 def test_wrong_use_ends_with_one_line_and_no_model(data, tmp_path, capsys, arguments, message):
     given = [word.replace("DATA", str(data)) for word in arguments]
@@ -115,7 +115,7 @@ def test_several_processes_must_stream(data, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     one = str(data / "part-0.parquet")
     assert main(["fit", one, "--target", "y", "--out", str(tmp_path / "model"), *FEW]) == 2
-    assert "several processes must stream Parquet files, however: " in capsys.readouterr().err
+    assert "several processes must stream Parquet files, but got " in capsys.readouterr().err
 
 
 def test_one_file_is_streamed_where_epochs_are_named(data, tmp_path):

@@ -70,7 +70,7 @@ def test_wrong_use_is_one_line_and_leaves_no_files(rows: str, capsys: pytest.Cap
     command = ["tune", rows, "--target", "price", "--drop", "quality", *QUICK, "--out", "best"]
     for options, message in (
         (["--study", "best/a.db"], "--study must lie outside the model folder best"),
-        (["--study", "."], "--study must be a file, however: . is a folder"),
+        (["--study", "."], "--study must be a file, but . is a folder"),
         (["--study", "no/a.db"], "no"),
         (["--trials", "0"], "must be a whole number from 1 on"),
         (["--folds", "1"], "n_folds must be at least 2"),

@@ -417,51 +417,51 @@ def test_large_tables_are_quick():
 )
 def test_other_shapes_are_refused(knots, heights):
     given = f"knots.shape={np.shape(knots)}, heights.shape={np.shape(heights)}"
-    with refused(f"knots must have shape (m,), m at least 2, and heights (rows, m), however: {given}"):
+    with refused(f"knots must have shape (m,), m at least 2, and heights (rows, m), but got {given}"):
         CdfPrediction(knots, heights)
 
 
 @pytest.mark.parametrize("knots", [[1, 0], [0, np.nan], [0, np.inf]])
 def test_falling_knots_are_refused(knots):
-    with refused("knots must be finite numbers that do not fall, however: "):
+    with refused("knots must be finite numbers that do not fall, but got "):
         CdfPrediction(knots, [[0, 1]])
 
 
 def test_a_falling_map_is_refused():
-    with refused("knots must be finite numbers that do not fall, however: [-4.0"[:50]):
+    with refused("knots must be finite numbers that do not fall, but got [-4.0"[:50]):
         UNIFORM.map(lambda y: np.where(y > 3, -4.0, 0.0))
 
 
 @pytest.mark.parametrize("row", [[0, 0.5, 0.4, 1], [0.1, 0.5, 0.6, 1], [0, 0.5, 0.6, 0.9], [0, np.nan, 0.5, 1]])
 def test_heights_of_no_distribution_are_refused(row):
-    with refused("heights must rise from 0 to 1, however: those of row 1 are "):
+    with refused("heights must rise from 0 to 1, but those of row 1 are "):
         CdfPrediction([0, 1, 2, 3], [[0, 0.1, 0.2, 1], row])
 
 
 def test_a_point_of_other_rows_is_refused():
-    with refused("point must have one value per row, 1, however: shape=(2,)"):
+    with refused("point must have one value per row, 1, but got shape=(2,)"):
         CdfPrediction([0, 1], [[0, 1]], point=[1, 2])
 
 
 def test_widening_is_refused():
-    with refused("only samples can be widened, however: this is a CdfPrediction", TypeError):
+    with refused("only samples can be widened, but this is a CdfPrediction", TypeError):
         UNIFORM.widen(2, 0, 1)
 
 
 @pytest.mark.parametrize("levels", [-0.1, 1.1, [0.5, 2], float("nan"), [[0.5]]])
 def test_levels_outside_the_unit_interval_are_refused(levels):
-    with refused("quantile levels must lie in [0, 1], however: "):
+    with refused("quantile levels must lie in [0, 1], but got "):
         UNIFORM.quantile(levels)
 
 
 @pytest.mark.parametrize("coverage", [0, 1, 1.5, -0.2, float("nan")])
 def test_coverage_outside_the_open_unit_interval_is_refused(coverage):
-    with refused(f"coverage must lie strictly between 0 and 1, however: coverage={coverage}"):
+    with refused(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}"):
         UNIFORM.interval(coverage)
 
 
 @pytest.mark.parametrize("given", [(0, 0, 1), (3, 1, 1), (2, 3, 1)])
 @pytest.mark.parametrize("prediction", [UNIFORM, Prediction([[1.0]])])
 def test_increments_of_no_intervals_are_refused(prediction, given):
-    with refused("increments need at least one interval and low below high, however: "):
+    with refused("increments need at least one interval and low below high, but got "):
         prediction.increments(*given)

@@ -34,5 +34,5 @@ def test_does_nothing_in_evaluation_and_at_rate_zero():
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0])
 def test_refuses_rates_that_are_no_share(rate):
-    with pytest.raises(ValueError, match=rf"dropout must lie in \[0, 1\), however: dropout={rate}"):
+    with pytest.raises(ValueError, match=rf"dropout must lie in \[0, 1\), but got dropout={rate}"):
         ByteDropout(rate)

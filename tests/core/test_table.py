@@ -98,17 +98,17 @@ def test_an_arrow_record_batch_is_a_table():
 
 @pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
 def test_sparse_matrices_are_refused(make):
-    with refused(TypeError, "X must be dense, however: it is a sparse matrix; pass X.toarray()"):
+    with refused(TypeError, "X must be dense, but it is a sparse matrix; pass X.toarray()"):
         as_table(make(np.eye(3)))
 
 
 def test_lazy_polars_frames_are_refused():
-    with refused(TypeError, "X must be a polars DataFrame, however: it is a LazyFrame; call .collect() first"):
+    with refused(TypeError, "X must be a polars DataFrame, but it is a LazyFrame; call .collect() first"):
         as_table(polars_frame().lazy())
 
 
 def test_a_polars_column_is_refused():
-    with refused(TypeError, "X must be a polars DataFrame, however: it is a Series; call .to_frame() first"):
+    with refused(TypeError, "X must be a polars DataFrame, but it is a Series; call .to_frame() first"):
         as_table(polars_frame()["int"])
 
 
@@ -122,13 +122,13 @@ def test_one_dimension_is_refused(X):
     "X", [pd.DataFrame({"a": []}), pl.DataFrame({"a": []}), pa.table({"a": pa.array([], pa.int64())})]
 )
 def test_tables_without_rows_are_refused(X):
-    with refused(ValueError, "X must not be empty, however: it has 0 sample(s) (shape=(0, 1))"):
+    with refused(ValueError, "X must not be empty, but it has 0 sample(s) (shape=(0, 1))"):
         as_table(X)
 
 
 @pytest.mark.parametrize("X", [pd.DataFrame(index=[0, 1]), pd.DataFrame(), pl.DataFrame()])
 def test_tables_without_columns_are_refused(X):
-    with refused(ValueError, "X must not be empty, however: it has 0 feature(s)"):
+    with refused(ValueError, "X must not be empty, but it has 0 feature(s)"):
         as_table(X)
 
 
@@ -139,9 +139,9 @@ def test_empty_arrays_are_refused(shape):
 
 
 def test_repeated_column_names_are_refused():
-    with refused(ValueError, "column names must be unique, however: 'a' stands twice; rename one"):
+    with refused(ValueError, "column names must be unique, but got 'a' stands twice; rename one"):
         as_table(pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]))
-    with refused(ValueError, "column names must be unique, however: 'a' stands twice"):
+    with refused(ValueError, "column names must be unique, but got 'a' stands twice"):
         as_table(pa.table([[1], [2]], names=["a", "a"]))
 
 
@@ -158,11 +158,11 @@ def test_columns_are_put_in_the_fitted_order():
 
 def test_missing_and_unknown_columns_are_named():
     table = pd.DataFrame({"a": [1], "x": [2], "y": [3]})
-    with refused(ValueError, "however: missing: 'b', 'c'; not seen in fit: 'x', 'y'"):
+    with refused(ValueError, "but missing: 'b', 'c'; not seen in fit: 'x', 'y'"):
         match_columns(table, ["a", "b", "c"])
-    with refused(ValueError, "however: missing: 'd'"):
+    with refused(ValueError, "but missing: 'd'"):
         match_columns(table, ["a", "x", "y", "d"])
-    with refused(ValueError, "however: not seen in fit: 'y'"):
+    with refused(ValueError, "but not seen in fit: 'y'"):
         match_columns(table, ["a", "x"])
 
 
@@ -190,7 +190,7 @@ def test_weights_are_scaled_to_mean_one():
 
 @pytest.mark.parametrize("weights", [[1, 2], [[1], [2], [3]]])
 def test_weights_of_another_shape_are_refused(weights):
-    with refused(ValueError, "sample_weight must have one value per row, shape (3,), however: shape="):
+    with refused(ValueError, "sample_weight must have one value per row, shape (3,), but got shape="):
         check_weights(weights, 3)
 
 

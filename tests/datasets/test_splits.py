@@ -155,7 +155,7 @@ def samples(n_rows=30, groups=False):
 def test_every_protocol_divides_samples(protocol, groups):
     data = samples(groups=groups)
     if protocol == "one-out" and not groups:
-        with pytest.raises(ValueError, match="leaves out a group, however: these samples have no groups; use 'random'"):
+        with pytest.raises(ValueError, match="leaves out a group, but these samples have no groups; use 'random'"):
             split_samples(data, 0, protocol)
         return
     for index in range(len(FIRST_FOLDERS)):
@@ -169,27 +169,27 @@ def test_a_protocol_that_would_divide_a_group_is_refused():
     data = Samples(
         pd.DataFrame({"path": list("abc")}), np.zeros(3), {"rank": np.array([1.0, 4.0, 9.0])}, np.array([1, 2, 1])
     )
-    with pytest.raises(ValueError, match=r"groups must stay in one part, however: protocol 'rank' divides 1 of them"):
+    with pytest.raises(ValueError, match=r"groups must stay in one part, but protocol 'rank' divides 1 of them"):
         split_samples(data, 0, "rank")
 
 
 @pytest.mark.parametrize(
     ("action", "message"),
     [
-        (lambda: random_parts(10, 0, (0.8, 0.2)), r"shares must be those of .*, however: shares=\(0.8, 0.2\)"),
+        (lambda: random_parts(10, 0, (0.8, 0.2)), r"shares must be those of .*, but got shares=\(0.8, 0.2\)"),
         (lambda: random_parts(10, 0, (0.9, 0.2, -0.1)), "shares must be those of"),
         (lambda: random_parts(10, 0, (0.9, 0.1, 0.0)), "shares must be those of"),
-        (lambda: random_parts(4, 0, groups=[1, 1, 2, 2]), "3 parts need 3 groups or more, however: there are 2;"),
-        (lambda: leave_group_out([1, 2, 2], 2), "index must lie in 0 to 1, .* however: index=2"),
-        (lambda: folder_parts(range(10), 5), "index must lie in 0 to 4, .* however: index=5"),
-        (lambda: rank_parts([1, 2], 5, 2), "ranks must rise .* however: validation_rank=5, test_rank=2"),
-        (lambda: rank_parts([1, 2, 9]), "must have training and test rows, however: 1 and 0 of them; use another"),
+        (lambda: random_parts(4, 0, groups=[1, 1, 2, 2]), "3 parts need 3 groups or more, but there are 2;"),
+        (lambda: leave_group_out([1, 2, 2], 2), "index must lie in 0 to 1, .* but got index=2"),
+        (lambda: folder_parts(range(10), 5), "index must lie in 0 to 4, .* but got index=5"),
+        (lambda: rank_parts([1, 2], 5, 2), "ranks must rise .* but got validation_rank=5, test_rank=2"),
+        (lambda: rank_parts([1, 2, 9]), "must have training and test rows, but got 1 and 0 of them; use another"),
         (lambda: named_test_rows([0, 1], 0, 1.5), r"validation_share must lie in \[0, 1\), however"),
-        (lambda: named_test_rows([1, 1], 0), "must have training and test rows, however: 0 and 2 of them"),
-        (lambda: split_samples(samples(), 0, "dated"), "protocol must be one of random, folders, .*however: protocol="),
+        (lambda: named_test_rows([1, 1], 0), "must have training and test rows, but got 0 and 2 of them"),
+        (lambda: split_samples(samples(), 0, "dated"), "protocol must be one of random, folders, .*but got protocol="),
         (
             lambda: Split(np.array([0, 1]), np.array([1]), np.array([2])),
-            "must not share rows, however: 1 rows are in two parts",
+            "must not share rows, but got 1 rows are in two parts",
         ),
     ],
 )
@@ -200,7 +200,5 @@ def test_what_cannot_be_divided_is_named(action, message):
 
 def test_a_missing_side_column_is_named():
     bare = Samples(pd.DataFrame({"path": list("abc")}), np.zeros(3))
-    with pytest.raises(
-        ValueError, match="needs the side column 'rank', however: these samples have none; use 'random'"
-    ):
+    with pytest.raises(ValueError, match="needs the side column 'rank', but these samples have none; use 'random'"):
         split_samples(bare, 0, "rank")

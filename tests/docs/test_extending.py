@@ -88,7 +88,7 @@ def test_a_column_beside_the_features(laplace: ModuleType, blocks: list[str], mo
     X = pd.DataFrame({"size": np.linspace(0, 1, 60)})
     y, duration = 10 * X["size"].to_numpy(), np.full(60, 4.0)
     model = diffor.OrdinalRegressor("limited", preset="fast", max_steps=20, random_state=0, verbose=0)
-    with pytest.raises(ValueError, match="method 'limited' needs the column 'duration', however: it is not given"):
+    with pytest.raises(ValueError, match="method 'limited' needs the column 'duration', but it is not given"):
         model.fit(X, y)
     answers = model.fit(X, y, duration=duration).predict(X, duration=duration)
     assert answers.max() == pytest.approx(4.0, rel=1e-5)

@@ -216,7 +216,7 @@ def test_unseen_levels_missing_values_and_odd_columns_are_welcome(fitted):
 def test_sparse_input_is_refused(fitted):
     from scipy.sparse import csr_matrix
 
-    with pytest.raises(TypeError, match=r"X must be dense, however: it is a sparse matrix; pass X.toarray\(\)"):
+    with pytest.raises(TypeError, match=r"X must be dense, but it is a sparse matrix; pass X.toarray\(\)"):
         DiffoRRegressor(**QUICK).fit(csr_matrix(np.eye(4)), np.arange(4))
 
 
@@ -230,9 +230,9 @@ def test_infinity_in_x_is_refused_with_its_place():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.nan, r"y must not contain NaN, however: 2 of 240 values are NaN \(row 4: nan, row 9: nan\)"),
-        (np.inf, r"y must not contain infinity, however: 2 of 240"),
-        (-5.0, r"y must lie inside bounds=\(0, 110\), however: 2 of 240 .*widen the bounds"),
+        (np.nan, r"y must not contain NaN, but got 2 of 240 values are NaN \(row 4: nan, row 9: nan\)"),
+        (np.inf, r"y must not contain infinity, but got 2 of 240"),
+        (-5.0, r"y must lie inside bounds=\(0, 110\), but got 2 of 240 .*widen the bounds"),
     ],
 )
 def test_wrong_targets_are_counted_and_placed(value, message):
@@ -263,7 +263,7 @@ def test_validation_rows_may_be_given():
     assert model.history_.best_score is not None
     with pytest.raises(ValueError, match="only X_val was given; pass y_val too"):
         DiffoRRegressor(**QUICK).fit(table, y, X_val=table)
-    with pytest.raises(ValueError, match="y_val must not contain NaN, however: 1 of 40"):
+    with pytest.raises(ValueError, match="y_val must not contain NaN, but got 1 of 40"):
         DiffoRRegressor(**QUICK).fit(table[:200], y[:200], X_val=table[200:], y_val=np.r_[np.nan, y[201:]])
 
 
@@ -286,29 +286,29 @@ def test_very_few_rows_can_be_fitted():
     ("arguments", "message"),
     [
         ({"preset": "acurate"}, "preset must be one of .* \\(did you mean 'accurate'"),
-        ({"n_samples": 0}, "n_samples must be at least 1, however: n_samples=0"),
+        ({"n_samples": 0}, "n_samples must be at least 1, but got n_samples=0"),
         ({"max_steps": -1}, "max_steps must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
-        ({"n_folds": 1}, "n_folds must be 'auto' or at least 2, however: n_folds=1"),
-        ({"n_increments": 0}, "n_increments must be 'auto' or at least 1, however: n_increments=0"),
+        ({"n_folds": 1}, "n_folds must be 'auto' or at least 2, but got n_folds=1"),
+        ({"n_increments": 0}, "n_increments must be 'auto' or at least 1, but got n_increments=0"),
         ({"prior": "tress"}, "tress"),
-        (PAPER | {"prior": "trees"}, "prior is for the method 'diffor', however: method='diffor-paper'; leave it out"),
-        (PAPER | {"n_increments": 4}, "the paper's increments are a setting of its method, however: n_increments is"),
+        (PAPER | {"prior": "trees"}, "prior is for the method 'diffor', but got method='diffor-paper'; leave it out"),
+        (PAPER | {"n_increments": 4}, "the paper's increments are a setting of its method, but n_increments is"),
         (PAPER | {"method_settings": {"heads": 3}}, "method_settings of 'diffor-paper' must be among n_increments"),
-        (PAPER | {"method_settings": {"n_attention_heads": -1}}, "multiple of n_attention_heads, however: .*-1"),
+        (PAPER | {"method_settings": {"n_attention_heads": -1}}, "multiple of n_attention_heads, but .*-1"),
         (PAPER | {"method_settings": {"increment_weight": float("nan")}}, "increment_weight .* not be negative, .*nan"),
         (PAPER | {"method_settings": {"process": "magic"}}, "process must be one of diffusion, flow_matching"),
         (PAPER | {"method_settings": {"denoiser": "cnn"}}, "denoiser must be one of mlp, transformer"),
         (
             {"bounds": (5, 1)},
-            r"bounds must be two finite numbers \(low, high\) with low < high, however: bounds=\(5, 1\)",
+            r"bounds must be two finite numbers \(low, high\) with low < high, but got bounds=\(5, 1\)",
         ),
         (
             {"encoder": "convnet"},
-            "encoder must be one of auto, plain, periodic, piecewise, or, for images, .*, however: encoder='convnet'",
+            "encoder must be one of auto, plain, periodic, piecewise, or, for images, .*, but got encoder='convnet'",
         ),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\)"),
-        ({"time_limit": 0}, "time_limit must be positive seconds or None, however: time_limit=0"),
+        ({"time_limit": 0}, "time_limit must be positive seconds or None, but got time_limit=0"),
     ],
 )
 def test_wrong_settings_are_named(arguments, message):
@@ -326,7 +326,7 @@ def test_wrong_questions_are_named(fitted):
         fitted.predict_quantiles(table, [5])
     with pytest.raises(ValueError, match="cuts must be finite numbers that strictly rise"):
         fitted.predict_proba(table, [3, 2])
-    with pytest.raises(ValueError, match="the number of samples must be at least 1, however: 0"):
+    with pytest.raises(ValueError, match="the number of samples must be at least 1, but got 0"):
         fitted.sample(table, 0)
 
 
@@ -429,9 +429,9 @@ def test_wrong_grades_are_named():
         DiffoRClassifier(grades=[0, 1], **QUICK).fit(table, codes)
     with pytest.raises(ValueError, match="grades must list each grade once, lowest first"):
         DiffoRClassifier(grades=[0, 1, 1], **QUICK).fit(table, codes)
-    with pytest.raises(ValueError, match="decision must be one of median, mode, qwk, native, however: decision='mean'"):
+    with pytest.raises(ValueError, match="decision must be one of median, mode, qwk, native, but got decision='mean'"):
         DiffoRClassifier(decision="mean", **QUICK).fit(table, codes)
-    with pytest.raises(ValueError, match="no NaN or inf, however: 1 of 240"):
+    with pytest.raises(ValueError, match="no NaN or inf, but got 1 of 240"):
         DiffoRClassifier(**QUICK).fit(table, np.where(np.arange(240) == 5, np.nan, codes))
 
 

@@ -73,9 +73,7 @@ def test_every_question_takes_side_columns_and_misses_them(watched, question):
     if question != "conformalize":
         assert answer.shape[0] == len(X)
         assert (answer != ASKED[question](watched, X, duration=duration / 3)).any()
-    with pytest.raises(
-        ValueError, match=r"'cwm' needs the column 'duration', however: it is not given; pass duration="
-    ):
+    with pytest.raises(ValueError, match=r"'cwm' needs the column 'duration', but it is not given; pass duration="):
         ASKED[question](watched, X)
 
 
@@ -150,31 +148,29 @@ def test_a_missing_duration_of_validation_rows_is_named(method):
 def test_a_duration_of_validation_rows_alone_is_refused():
     X, y, duration = make_views()
     rows = {"X_val": X[:40], "y_val": y[:40], "duration_val": duration[:40]}
-    message = "however: duration_val is given and duration is not; pass duration=..., one number for each row of X"
+    message = "but duration_val is given and duration is not; pass duration=..., one number for each row of X"
     with pytest.raises(ValueError, match=re.escape(message)):
         OrdinalRegressor("swat-geometric", **SHORT).fit(X, y, **rows)
-    with pytest.raises(TypeError, match="however: 'duration'; it uses none"):
+    with pytest.raises(TypeError, match="but got 'duration'; it uses none"):
         OrdinalRegressor("dex", **SHORT).fit(X, y, **rows)
 
 
 def test_validation_columns_without_validation_rows_are_refused():
     X, y, duration = make_views()
-    with pytest.raises(
-        ValueError, match=r"duration_val belongs to X_val and y_val, however: these are not given; pass"
-    ):
+    with pytest.raises(ValueError, match=r"duration_val belongs to X_val and y_val, but these are not given; pass"):
         OrdinalRegressor("cwm", **SHORT).fit(X, y, duration=duration, duration_val=duration)
 
 
 @pytest.mark.parametrize(
     ("method", "column", "values", "error", "message"),
     [
-        ("dex", "duration", 1.0, TypeError, "side columns that it uses, however: 'duration'; it uses none"),
-        ("cwm", "length", 1.0, TypeError, "side columns that it uses, however: 'length'; it uses duration"),
-        ("swat-binomial", "length", 1.0, TypeError, "side columns that it uses, however: 'length'; it uses duration"),
-        ("cwm", "duration", [1.0, 2.0], ValueError, "duration must have one value per row, 160, however: 2"),
-        ("cwm", "duration", np.nan, ValueError, "must be finite, however: row 3 has nan; remove or fill such rows"),
-        ("cwm", "duration", np.inf, ValueError, "must be finite, however: row 3 has inf; remove or fill such rows"),
-        ("d2q", "duration", -2.0, ValueError, "duration must not be negative, however: row 3 has -2.0; remove or"),
+        ("dex", "duration", 1.0, TypeError, "side columns that it uses, but got 'duration'; it uses none"),
+        ("cwm", "length", 1.0, TypeError, "side columns that it uses, but got 'length'; it uses duration"),
+        ("swat-binomial", "length", 1.0, TypeError, "side columns that it uses, but got 'length'; it uses duration"),
+        ("cwm", "duration", [1.0, 2.0], ValueError, "duration must have one value per row, 160, but got 2"),
+        ("cwm", "duration", np.nan, ValueError, "must be finite, but row 3 has nan; remove or fill such rows"),
+        ("cwm", "duration", np.inf, ValueError, "must be finite, but row 3 has inf; remove or fill such rows"),
+        ("d2q", "duration", -2.0, ValueError, "duration must not be negative, but row 3 has -2.0; remove or"),
     ],
 )
 def test_wrong_side_columns_are_named(method, column, values, error, message):
@@ -188,7 +184,7 @@ def test_wrong_side_columns_are_named(method, column, values, error, message):
 
 def test_grades_refuse_side_columns_that_no_method_uses():
     X, y = make_grades()
-    with pytest.raises(TypeError, match="method 'corn' must be given side columns that it uses, however: 'duration'"):
+    with pytest.raises(TypeError, match="method 'corn' must be given side columns that it uses, but got 'duration'"):
         OrdinalClassifier("corn", grades=GRADES, **SHORT).fit(X, y, duration=np.ones(len(y)))
     model = OrdinalClassifier("corn", grades=GRADES, **SHORT).fit(X, y)
     for ask in (model.predict, model.predict_proba, model.predict_cumproba, model.predict_set, model.sample):
@@ -207,7 +203,7 @@ def test_side_columns_follow_the_transform_of_the_target(transform):
 
 def test_side_columns_of_words_are_named():
     X, y, _ = make_views()
-    with pytest.raises(ValueError, match="duration must hold numbers, however: "):
+    with pytest.raises(ValueError, match="duration must hold numbers, but got "):
         OrdinalRegressor("cwm", **SHORT).fit(X, y, duration=["long"] * len(y))
 
 
@@ -218,14 +214,14 @@ def test_side_columns_of_words_are_named():
     ("arguments", "message"),
     [
         ({"method": "cred"}, "method must be one of diffor, diffor-paper, value-squared, "),
-        ({"method": "cred"}, "however: method='cred' (did you mean 'cread'?)"),
-        ({"method": "CORAL"}, "however: method='CORAL' (did you mean 'coral'?)"),
+        ({"method": "cred"}, "but got method='cred' (did you mean 'cread'?)"),
+        ({"method": "CORAL"}, "but got method='CORAL' (did you mean 'coral'?)"),
         ({"method": "dex", "method_settings": {"n_bin": 9}}, "of 'dex' must be among n_grades, n_bins, policy"),
-        ({"method": "dex", "method_settings": {"n_bin": 9}}, "however: 'n_bin' (did you mean 'n_bins'?)"),
-        ({"method": "value-squared", "method_settings": {"delta": 1}}, "must be among none, however: 'delta'"),
+        ({"method": "dex", "method_settings": {"n_bin": 9}}, "but got 'n_bin' (did you mean 'n_bins'?)"),
+        ({"method": "value-squared", "method_settings": {"delta": 1}}, "must be among none, but got 'delta'"),
         ({"method": "dex", "method_settings": {"n_features": 9}}, "must be among n_grades, n_bins, policy, however"),
         ({"method": "diffor", "method_settings": {"depth": 9}}, "of 'diffor' must be among n_increments, width, "),
-        ({"method": "dex", "method_settings": {"n_bins": 1}}, "there must be at least 2 bins or grades, however: 1"),
+        ({"method": "dex", "method_settings": {"n_bins": 1}}, "there must be at least 2 bins or grades, but got 1"),
     ],
 )  # fmt: skip
 def test_wrong_methods_and_settings_are_named(arguments, message):
@@ -236,14 +232,14 @@ def test_wrong_methods_and_settings_are_named(arguments, message):
 
 def test_a_method_that_is_no_word_is_named():
     X, y, _ = make_views()
-    with pytest.raises(ValueError, match=r"method must be one of .* however: method=7"):
+    with pytest.raises(ValueError, match=r"method must be one of .* but got method=7"):
         OrdinalRegressor(7, **SHORT).fit(X, y)
 
 
 def test_a_method_of_values_is_refused_for_grades():
     X, y = make_grades()
     able = [name for name, method in METHODS.items() if "grades" in method.tasks]
-    message = f"method 'cread' predicts value, however: the targets are ordered grades; use one of {', '.join(able)}"
+    message = f"method 'cread' predicts value, but the targets are ordered grades; use one of {', '.join(able)}"
     with pytest.raises(ValueError, match=re.escape(message) + "$"):
         OrdinalClassifier("cread", grades=GRADES, **SHORT).fit(X, y)
 
@@ -321,13 +317,13 @@ def test_grades_are_decided_as_the_authors_do():
 
 def test_decisions_and_statistics_that_do_not_exist_are_named():
     X, y = make_grades()
-    message = "decision must be one of median, mode, qwk, native, however: decision='mean'"
+    message = "decision must be one of median, mode, qwk, native, but got decision='mean'"
     with pytest.raises(ValueError, match=message):
         OrdinalClassifier("corn", grades=GRADES, decision="mean", **SHORT).fit(X, y)
     with pytest.raises(ValueError, match=message):
         OrdinalClassifier("corn", grades=GRADES, **SHORT).fit(X, y).predict(X, decision="mean")
     X, y, _ = make_views()
-    with pytest.raises(ValueError, match=r"'mode', 'native' or a level in .* however: 'own'"):
+    with pytest.raises(ValueError, match=r"'mode', 'native' or a level in .* but got 'own'"):
         OrdinalRegressor("dex", **SHORT).fit(X, y).predict(X, statistic="own")
 
 
@@ -346,10 +342,10 @@ def test_points_have_no_intervals_and_quantiles_of_their_own():
     X, y, _ = make_views()
     model = OrdinalRegressor("value-absolute", **LONG).fit(X, y)
     assert not model.has_distribution
-    message = "intervals need a distribution, however: method 'value-absolute' predicts a point; call conformalize"
+    message = "intervals need a distribution, but method 'value-absolute' predicts a point; call conformalize"
     with pytest.raises(ValueError, match=re.escape(message)):
         model.predict_interval(X)
-    message = "quantiles need a distribution, however: method 'value-absolute' predicts a point; use predict, or a"
+    message = "quantiles need a distribution, but method 'value-absolute' predicts a point; use predict, or a"
     with pytest.raises(ValueError, match=re.escape(message)):
         model.predict_quantiles(X)
     X_cal, y_cal, _ = make_views(seed=1)
@@ -362,7 +358,7 @@ def test_points_have_no_intervals_and_quantiles_of_their_own():
 def test_points_have_no_sets_of_grades_of_their_own():
     X, y = make_grades()
     model = OrdinalClassifier("value-squared", grades=GRADES, **LONG).fit(X, y)
-    message = "sets of grades need a distribution, however: method 'value-squared' predicts a point; call conformalize"
+    message = "sets of grades need a distribution, but method 'value-squared' predicts a point; call conformalize"
     with pytest.raises(ValueError, match=re.escape(message)):
         model.predict_set(X)
     X_cal, y_cal = make_grades(seed=1)
@@ -429,7 +425,7 @@ def test_calibration_targets_may_leave_bounds_that_were_only_found(name):
     model = OrdinalRegressor(name, **SHORT).fit(X, y).conformalize(X, np.where(np.arange(len(y)) < 80, y, 2 * y.max()))
     with pytest.warns(UserWarning, match="80 of 160 calibration targets lie outside it"):
         assert model.predict_interval(X, coverage=0.9)[0, 1] == pytest.approx(2 * y.max())
-    with pytest.raises(ValueError, match=r"y_cal must lie inside bounds=\(0, 100\), however: 1 of 160 values"):
+    with pytest.raises(ValueError, match=r"y_cal must lie inside bounds=\(0, 100\), but got 1 of 160 values"):
         OrdinalRegressor(name, bounds=(0, 100), **SHORT).fit(X, y).conformalize(X, np.r_[y[1:], 101])
 
 

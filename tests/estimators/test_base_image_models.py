@@ -108,7 +108,7 @@ def damaged(faces, tmp_path):
 
 def test_a_broken_file_is_named(damaged):
     paths, y = damaged
-    with pytest.raises(BrokenImageError, match=r"(1|4)\.png must be a whole image, however: .*broken='skip'"):
+    with pytest.raises(BrokenImageError, match=r"(1|4)\.png must be a whole image, but .*broken='skip'"):
         DiffoRRegressor("fast", **TINY).fit(paths, y)
 
 
@@ -144,19 +144,19 @@ def test_broken_files_are_skipped_with_their_targets(damaged, face_weights, free
     [
         (
             {"encoder": "auto", "freeze_backbone": True},
-            "freeze_backbone is for encoders of images, however: encoder='auto'",
+            "freeze_backbone is for encoders of images, but got encoder='auto'",
         ),
         ({"encoder": "plain", "image_settings": {"side": 8}}, "image_settings is for encoders of images, however"),
-        ({"encoder": "resnet5"}, "or, for images, small, resnet18, .* or a network, however: encoder='resnet5'"),
+        ({"encoder": "resnet5"}, "or, for images, small, resnet18, .* or a network, but got encoder='resnet5'"),
         (
             {"image_settings": {"sides": 8}},
-            "image_settings must be among side, .*, however: 'sides' .did you mean 'side'",
+            "image_settings must be among side, .*, but got 'sides' .did you mean 'side'",
         ),
-        ({"image_settings": {"broken": "hide"}}, "broken must be one of raise, skip, however: broken='hide'"),
-        ({"encoder_settings": {"pool": "max"}}, "encoder_settings must be among n_channels, .*, however: 'pool'"),
-        ({"freeze_backbone": True}, "a frozen network must have weights that were learned, however: weights=None"),
-        ({"backbone_learning_rate": 0.0}, "backbone_learning_rate must be positive, however: .* freeze_backbone=True"),
-        ({"accumulate": 0}, "accumulate must be at least 1, however: accumulate=0"),
+        ({"image_settings": {"broken": "hide"}}, "broken must be one of raise, skip, but got broken='hide'"),
+        ({"encoder_settings": {"pool": "max"}}, "encoder_settings must be among n_channels, .*, but got 'pool'"),
+        ({"freeze_backbone": True}, "a frozen network must have weights that were learned, but got weights=None"),
+        ({"backbone_learning_rate": 0.0}, "backbone_learning_rate must be positive, but .* freeze_backbone=True"),
+        ({"accumulate": 0}, "accumulate must be at least 1, but got accumulate=0"),
         ({"encoder": Brightness(), "encoder_settings": None, "encoder_weights": "w.pt"}, "fill it before"),
         ({"encoder": nn.Conv2d(3, 3, 1), "encoder_settings": None}, "must say how many features it gives, however"),
     ],
@@ -173,7 +173,7 @@ def test_wrong_settings_are_named(faces, arguments, message):
 
 def test_weights_that_are_no_file_are_named(faces):
     _, paths, y = faces
-    with pytest.raises(FileNotFoundError, match=r"weights must be a file, however: none\.pt is none"):
+    with pytest.raises(FileNotFoundError, match=r"weights must be a file, but none\.pt is none"):
         DiffoRRegressor("fast", **TINY, encoder_weights="none.pt").fit(paths, y)
 
 

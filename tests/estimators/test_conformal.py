@@ -281,7 +281,7 @@ def test_rows_needed_is_the_smallest_number_that_does(coverage, rows):
         warnings.simplefilter("error")
         assert Calibration.of(np.arange(rows), (0, 1)).threshold(coverage) <= rows - 1
     if rows > 1:
-        with pytest.warns(UserWarning, match=rf"at least {rows} calibration rows, however: there are {rows - 1};"):
+        with pytest.warns(UserWarning, match=rf"at least {rows} calibration rows, but there are {rows - 1};"):
             assert Calibration.of(np.arange(rows - 1), (0, 1)).threshold(coverage) == math.inf
 
 
@@ -294,19 +294,19 @@ def test_ranks_are_those_of_the_decimal_that_was_written():
 def test_rows_beyond_any_answer_count_but_are_not_a_threshold():
     calibration = Calibration.of([*range(17), np.inf, np.inf], (-1, 2))
     assert calibration.threshold(0.85) == 16
-    with pytest.warns(UserWarning, match=r"inside the range of the training targets, however: 2 of 19"):
+    with pytest.warns(UserWarning, match=r"inside the range of the training targets, but got 2 of 19"):
         assert calibration.threshold(0.9) == math.inf
 
 
 @pytest.mark.parametrize("scores", [[], [[1.0]], [np.nan, 1.0]])
 def test_scores_must_be_numbers_of_rows(scores):
-    with pytest.raises(ValueError, match="scores must be one number for each of one row or more, however: shape="):
+    with pytest.raises(ValueError, match="scores must be one number for each of one row or more, but got shape="):
         Calibration.of(scores, (0, 1))
 
 
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, 90, math.nan])
 def test_coverage_must_be_a_share(coverage):
-    rule = rf"coverage must lie strictly between 0 and 1, however: coverage={coverage}"
+    rule = rf"coverage must lie strictly between 0 and 1, but got coverage={coverage}"
     with pytest.raises(ValueError, match=rule):
         Calibration.of([1.0], (0, 1)).threshold(coverage)
     with pytest.raises(ValueError, match=rule):
@@ -546,9 +546,9 @@ def test_too_few_rows_give_the_whole_range_and_a_warning(fresh, fresh_classifier
     table, y = make_table(5, seed=3)
     fresh.conformalize(table, y)
     fresh_classifier.conformalize(table, as_grades(y))
-    with pytest.warns(UserWarning, match=r"coverage=0.9 needs at least 9 calibration rows, however: there are 5;"):
+    with pytest.warns(UserWarning, match=r"coverage=0.9 needs at least 9 calibration rows, but there are 5;"):
         assert fresh.predict_interval(table, 0.9).tolist() == [[0, 100]] * 5
-    with pytest.warns(UserWarning, match="needs at least 9 calibration rows, however: there are 5;"):
+    with pytest.warns(UserWarning, match="needs at least 9 calibration rows, but there are 5;"):
         assert fresh_classifier.predict_set(table, 0.9).all()
 
 
@@ -560,28 +560,28 @@ def test_bounds_that_were_found_may_be_left_by_calibration_targets():
     intervals = model.predict_interval(table, 0.3)
     assert intervals.min() >= model.scale_.low
     assert intervals.max() <= model.scale_.high
-    with pytest.warns(UserWarning, match=rf"however: {(~middle).sum()} of 60 calibration targets lie outside"):
+    with pytest.warns(UserWarning, match=rf"but {(~middle).sum()} of 60 calibration targets lie outside"):
         assert model.predict_interval(table, 0.95).tolist() == [[y.min(), y.max()]] * 60
 
 
 @pytest.mark.parametrize("make", [DiffoRRegressor, DiffoRClassifier])
 def test_conformalize_needs_a_fitted_model(make):
-    with pytest.raises(NotFittedError, match=rf"needs a trained model, however: this {make.__name__} is not fitted"):
+    with pytest.raises(NotFittedError, match=rf"needs a trained model, but this {make.__name__} is not fitted"):
         make().conformalize([[1.0]], [1.0])
 
 
 def test_calibration_rows_are_checked(fresh, fresh_classifier):
     table, y = make_table(4, seed=0)
     for model in (fresh, fresh_classifier):
-        with pytest.raises(ValueError, match="conformalize needs at least one row, however: y_cal has 0;"):
+        with pytest.raises(ValueError, match="conformalize needs at least one row, but y_cal has 0;"):
             model.conformalize(table[:0], [])
-        with pytest.raises(ValueError, match="must be equally long, however: 4 rows and 3 targets;"):
+        with pytest.raises(ValueError, match="must be equally long, but got 4 rows and 3 targets;"):
             model.conformalize(table, y[:3])
-    with pytest.raises(ValueError, match=r"y_cal must lie inside bounds=\(0, 100\), however: 1 of 4 values"):
+    with pytest.raises(ValueError, match=r"y_cal must lie inside bounds=\(0, 100\), but got 1 of 4 values"):
         fresh.conformalize(table, [1, 2, 3, 101])
-    with pytest.raises(ValueError, match="y_cal must not contain NaN, however: 1 of 4"):
+    with pytest.raises(ValueError, match="y_cal must not contain NaN, but got 1 of 4"):
         fresh.conformalize(table, [1, 2, 3, np.nan])
-    with pytest.raises(ValueError, match="y_cal must hold grades only, no NaN or inf, however: 1 of 4"):
+    with pytest.raises(ValueError, match="y_cal must hold grades only, no NaN or inf, but got 1 of 4"):
         fresh_classifier.conformalize(table, ["poor", "poor", "great", "best"])
     assert fresh.conformal_ is None
     assert fresh_classifier.conformal_ is None
@@ -591,9 +591,9 @@ def test_calibration_rows_are_checked(fresh, fresh_classifier):
 def test_estimators_refuse_a_coverage_that_is_no_share(fresh, fresh_classifier, coverage):
     table, y = make_table(20, seed=0)
     for _ in range(2):  # before and after conformalize
-        with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1, however: coverage="):
+        with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1, but got coverage="):
             fresh.predict_interval(table, coverage)
-        with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1, however: coverage="):
+        with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1, but got coverage="):
             fresh_classifier.predict_set(table, coverage)
         fresh.conformalize(table, y)
         fresh_classifier.conformalize(table, as_grades(y))

@@ -77,9 +77,9 @@ def test_validation_rows_of_the_users_own_are_held_out_by_all() -> None:
 
 
 def test_more_folds_than_rows_or_groups_are_refused() -> None:
-    with pytest.raises(ValueError, match="n_folds must be at most the number of rows, 6, however: n_folds=9"):
+    with pytest.raises(ValueError, match="n_folds must be at most the number of rows, 6, but got n_folds=9"):
         choose_held(table_of(6), 9, 0)
-    with pytest.raises(ValueError, match="number of groups, 2, however: n_folds=3"):
+    with pytest.raises(ValueError, match="number of groups, 2, but got n_folds=3"):
         choose_held(table_of(6, groups=np.array([0, 0, 0, 1, 1, 1])), 3, 0)
 
 
@@ -248,9 +248,9 @@ def test_groups_and_weights_reach_the_folds() -> None:
     groups = np.repeat([f"patient {k}" for k in range(12)], 10)
     model = quick(n_folds=4).fit(X, y, sample_weight=np.ones(120), groups=groups)
     assert np.isfinite(model.predict(X)).all()
-    with pytest.raises(ValueError, match="groups must have one value per row, 120, however: 3"):
+    with pytest.raises(ValueError, match="groups must have one value per row, 120, but got 3"):
         quick().fit(X, y, groups=[1, 2, 3])
-    with pytest.raises(ValueError, match="number of groups, 12, however: n_folds=13"):
+    with pytest.raises(ValueError, match="number of groups, 12, but got n_folds=13"):
         quick(n_folds=13).fit(X, y, groups=groups)
 
 

@@ -117,12 +117,12 @@ def test_the_distance_is_smallest_at_the_answers_themselves():
 
 def test_what_cannot_be_distilled_says_why(teacher):
     X, y = make_table(30)
-    with pytest.raises(NotFittedError, match="distill needs a trained model, however: this DiffoRRegressor is not"):
+    with pytest.raises(NotFittedError, match="distill needs a trained model, but this DiffoRRegressor is not"):
         DiffoRRegressor().distill(X)
     chain = DiffoRRegressor("paper", max_steps=1, **QUICK).fit(X, y)
-    with pytest.raises(ValueError, match=r"distill is for priors and cross-fitted .*however: .*'diffor-paper'"):
+    with pytest.raises(ValueError, match=r"distill is for priors and cross-fitted .*but .*'diffor-paper'"):
         chain.distill(X)
-    with pytest.raises(ValueError, match="distill needs at least 20 rows, however: X has 19"):
+    with pytest.raises(ValueError, match="distill needs at least 20 rows, but X has 19"):
         teacher.distill(X[:19])
     with pytest.raises(ValueError, match="missing: 'city'"):
         teacher.distill(X.drop(columns="city"))
@@ -131,9 +131,9 @@ def test_what_cannot_be_distilled_says_why(teacher):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"max_steps": 0}, "max_steps must be at least 1, however: max_steps=0"),
-        ({"max_rows": 5}, "max_rows must be at least 20, however: max_rows=5"),
-        ({"learning_rate": 0.0}, "learning_rate must be positive, however: learning_rate=0.0"),
+        ({"max_steps": 0}, "max_steps must be at least 1, but got max_steps=0"),
+        ({"max_rows": 5}, "max_rows must be at least 20, but got max_rows=5"),
+        ({"learning_rate": 0.0}, "learning_rate must be positive, but got learning_rate=0.0"),
     ],
 )
 def test_wrong_arguments_say_the_rule(teacher, wrong, message):

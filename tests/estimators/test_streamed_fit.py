@@ -174,7 +174,7 @@ def test_checkpoints_say_how_many_rows_were_learned_from_and_keep_the_lanes(shar
     assert json.loads((tmp_path / "stream.json").read_text()) == {"lanes": 3}
     history = unpack(tmp_path / STATE)[1]["history"]
     assert (history["steps"], history["rows"]) == (2, 3 * (N_LEARNED // 3 * 2 // 5))
-    with pytest.raises(CheckpointError, match=r"must keep its number of lanes, however: lanes=2 and .* says 3; leave"):
+    with pytest.raises(CheckpointError, match=r"must keep its number of lanes, but got lanes=2 and .* says 3; leave"):
         fit_stream(DiffoRRegressor(**settings), stream_of(folder, lanes=2))
     with pytest.raises(CheckpointError, match="belongs to a run with other data or settings"):
         fit_stream(DiffoRRegressor(**settings), stream_of(folder, epochs=2))
@@ -185,15 +185,15 @@ def test_checkpoints_say_how_many_rows_were_learned_from_and_keep_the_lanes(shar
 
 
 @pytest.mark.parametrize(("settings", "changes", "message"), [
-    ({}, {"target": "z"}, r"must have the column 'z', however: its columns are row, x, city"),
+    ({}, {"target": "z"}, r"must have the column 'z', but its columns are row, x, city"),
     ({}, {"target": "y", "drop": ["citi"]}, "must have the column 'citi'.*city"),
-    ({}, {"target": "city"}, r"'city' must hold numbers, however: it holds text \('Bern', 'Nara', 'Oslo'\); list"),
-    ({}, {"target": "x"}, r"'x' must be known in every row, however: \d+ of 460 rows have none, the first is row"),
-    ({"bounds": (0, 1)}, {"target": "y"}, r"must lie inside bounds=\(0, 1\), however: it goes from -"),
-    ({}, {"target": "y", "weight": "city"}, "weight 'city' must hold numbers, however: it holds text"),
+    ({}, {"target": "city"}, r"'city' must hold numbers, but it holds text \('Bern', 'Nara', 'Oslo'\); list"),
+    ({}, {"target": "x"}, r"'x' must be known in every row, but \d+ of 460 rows have none, the first is row"),
+    ({"bounds": (0, 1)}, {"target": "y"}, r"must lie inside bounds=\(0, 1\), but it goes from -"),
+    ({}, {"target": "y", "weight": "city"}, "weight 'city' must hold numbers, but it holds text"),
     ({}, {"target": "y", "weight": "x"}, r"weight 'x' must be a number from 0 on in every row .*: \d+ are missing"),
-    ({"encoder": "small"}, {"target": "y"}, "streamed into encoders of tables, however: encoder='small' reads images"),
-    ({}, {"target": "y", "epochs": 0}, "epochs must be at least 1, however: epochs=0"),
+    ({"encoder": "small"}, {"target": "y"}, "streamed into encoders of tables, but got encoder='small' reads images"),
+    ({}, {"target": "y", "epochs": 0}, "epochs must be at least 1, but got epochs=0"),
     ({}, {"target": "y", "drop": ["row", "x", "city", "user", "weight", "stars"]}, "must have columns to predict from"),
 ])  # fmt: skip
 def test_what_cannot_be_streamed_is_refused(shards, settings, changes, message):
@@ -204,7 +204,7 @@ def test_what_cannot_be_streamed_is_refused(shards, settings, changes, message):
 def test_too_many_grades_are_refused(shards, monkeypatch):
     monkeypatch.setattr(statistics, "MAX_LEVELS", 20)
     monkeypatch.setattr(statistics, "SKETCH_SIZE", 8)
-    with pytest.raises(DataError, match=r"target 'row' must hold grades, however: it has about \d+ levels; predict"):
+    with pytest.raises(DataError, match=r"target 'row' must hold grades, but it has about \d+ levels; predict"):
         fit_stream(DiffoRClassifier(**FEW), Stream(str(shards[0]), "row"))
 
 

@@ -158,7 +158,7 @@ def test_a_trial_that_fails_is_noted_and_the_search_goes_on(tmp_path: Path) -> N
 
 
 def test_what_is_wrong_with_the_rows_ends_the_search_at_once() -> None:
-    with pytest.raises(ValueError, match="method 'd2q' needs the column 'duration', however: it is not given"):
+    with pytest.raises(ValueError, match="method 'd2q' needs the column 'duration', but it is not given"):
         tune(OrdinalRegressor("d2q", **PLAIN), X, Y, n_trials=5, **QUIET)
 
 
@@ -187,7 +187,7 @@ def test_time_ends_a_search_and_what_it_cut_is_run_again(tmp_path: Path) -> None
     study = tmp_path / "study.db"
     slow = DiffoRRegressor(**{**TINY, "max_steps": 10**6}, patience=10**6, evaluate_every=1000)
     started = time.monotonic()
-    with pytest.raises(ValueError, match=r"at least one trial, however: it was stopped before \(time limit"):
+    with pytest.raises(ValueError, match=r"at least one trial, but it was stopped before \(time limit"):
         tune(slow, X, Y, time_limit=1.0, study=study, **QUIET)
     assert time.monotonic() - started < 20
     stored = optuna.load_study(storage=f"sqlite:///{study}", study_name="diffor").trials
@@ -254,7 +254,7 @@ def test_a_killed_search_is_continued_to_what_it_would_have_been(whole: Tuned, t
     )
     assert process.stdout is not None
     assert [process.stdout.readline().split()[1] for _ in range(3)] == ["1", "2", "3"]
-    with pytest.raises(ValueError, match="must be continued by one process at a time, however: another one has"):
+    with pytest.raises(ValueError, match="must be continued by one process at a time, but another one has"):
         tune(DiffoRRegressor(**TINY), X, Y, n_trials=4, study=study, **QUIET)
     process.send_signal(signal.SIGKILL)
     assert process.wait(30) == -signal.SIGKILL
@@ -284,24 +284,22 @@ def test_a_study_of_another_search_or_no_study_is_refused(tmp_path: Path) -> Non
     (tmp_path / "text.db").write_text("no database" * 500)
     with pytest.raises(ValueError, match="study must be a file that this search can keep its trials in, however"):
         tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, study=tmp_path / "text.db", **QUIET)
-    with pytest.raises(
-        ValueError, match=r"study must be a file in a folder that can be written, however: .*No such file"
-    ):
+    with pytest.raises(ValueError, match=r"study must be a file in a folder that can be written, but .*No such file"):
         tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, study=tmp_path / "no" / "a.db", **QUIET)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"n_trials": 0}, "n_trials must be at least 1, however: n_trials=0"),
-        ({"time_limit": 0}, "time_limit must be positive seconds or None, however: time_limit=0"),
-        ({"n_folds": 1}, "n_folds must be at least 2, or None for a fifth of the rows, however: n_folds=1"),
-        ({"n_folds": 61}, "n_folds must be at most the number of rows, 60, however: n_folds=61"),
+        ({"n_trials": 0}, "n_trials must be at least 1, but got n_trials=0"),
+        ({"time_limit": 0}, "time_limit must be positive seconds or None, but got time_limit=0"),
+        ({"n_folds": 1}, "n_folds must be at least 2, or None for a fifth of the rows, but got n_folds=1"),
+        ({"n_folds": 61}, "n_folds must be at most the number of rows, 60, but got n_folds=61"),
         (
             {"space": {"bacth_size": Choice((1,))}},
-            r"space must name settings of DiffoRRegressor, however: 'bacth_size' \(did",
+            r"space must name settings of DiffoRRegressor, but got 'bacth_size' \(did",
         ),
-        ({"space": {}}, "there must be something to search, however: every setting of the space is given"),
+        ({"space": {}}, "there must be something to search, but every setting of the space is given"),
     ],
 )
 def test_wrong_arguments_are_refused(given: dict[str, Any], message: str) -> None:
@@ -310,11 +308,11 @@ def test_wrong_arguments_are_refused(given: dict[str, Any], message: str) -> Non
 
 
 def test_wrong_rows_and_presets_are_refused() -> None:
-    with pytest.raises(ValueError, match="tune needs at least 20 rows, however: 10; fit the preset as it is"):
+    with pytest.raises(ValueError, match="tune needs at least 20 rows, but got 10; fit the preset as it is"):
         tune(DiffoRRegressor(**TINY), X[:10], Y[:10], **QUIET)
-    with pytest.raises(ValueError, match="X and y must be equally long, however: 60 rows and 50 targets"):
+    with pytest.raises(ValueError, match="X and y must be equally long, but got 60 rows and 50 targets"):
         tune(DiffoRRegressor(**TINY), X, Y[:50], **QUIET)
-    with pytest.raises(ValueError, match=r"preset must be one of .*, however: preset='fats' \(did you mean 'fast'"):
+    with pytest.raises(ValueError, match=r"preset must be one of .*, but got preset='fats' \(did you mean 'fast'"):
         tune(DiffoRRegressor("fats"), X, Y, **QUIET)
     with pytest.raises(ValueError, match="preset must be one of"):
         search_space(DiffoRRegressor("fats"))

@@ -95,7 +95,7 @@ def test_two_processes_continue_what_one_began_and_no_row_counts_twice(found, fo
 
 def test_processes_that_see_other_files_are_refused(found):
     for each in found:
-        assert "all processes must see the same files, however: " in each["other_files"]
+        assert "all processes must see the same files, but got " in each["other_files"]
         assert "is 3 files with 460 rows for process 0 and 2 files with 150 rows for process 1" in each["other_files"]
 
 
@@ -107,5 +107,5 @@ def test_variables_that_are_not_torchruns_are_refused():
     with pytest.raises(ValueError, match="WORLD_SIZE must be a whole number, as torchrun sets it, however"):
         World.from_environment({"WORLD_SIZE": "two"})
     for variables in ({"RANK": "0"}, {"MASTER_ADDR": "a"}, {"RANK": "2", "MASTER_ADDR": "a"}):
-        with pytest.raises(ValueError, match=r"must be started by torchrun, which sets RANK, .* however: WORLD_SIZE=2"):
+        with pytest.raises(ValueError, match=r"must be started by torchrun, which sets RANK, .* but got WORLD_SIZE=2"):
             World.from_environment({"WORLD_SIZE": "2", **variables})

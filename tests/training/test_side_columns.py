@@ -238,62 +238,62 @@ def test_evaluate_native_grades(home: Path, here: Path, capsys: pytest.CaptureFi
 
 WRONG = {
     # what is typed (HOME is the folder with data and models): what is said
-    "fit HOME/new.csv --target watched --method d2k --out m": "however: method='d2k' (did you mean 'd2q'?)",
-    "fit HOME/new.csv --target watched --method d2q --out m": "method 'd2q' needs the column of the duration, however: "
+    "fit HOME/new.csv --target watched --method d2k --out m": "but got method='d2k' (did you mean 'd2q'?)",
+    "fit HOME/new.csv --target watched --method d2q --out m": "method 'd2q' needs the column of the duration, but got "
     "--duration is not given; add --duration COL",
     "fit HOME/new.csv --target watched --method dex --duration length --out m": "--duration is for methods that use "
-    "it, however: 'dex' does not; leave it out",
-    "fit HOME/new.csv --target watched --duration length --out m": "however: 'diffor' does not; leave it out",
+    "it, but got 'dex' does not; leave it out",
+    "fit HOME/new.csv --target watched --duration length --out m": "but got 'diffor' does not; leave it out",
     "fit HOME/new.csv --target watched --method-setting n_bins=9 --out m": "--method-setting is for other methods, "
-    "however: --method is diffor; choose a --preset",
+    "but got --method is diffor; choose a --preset",
     "fit HOME/new.csv --target watched --method dex --diagnose --out m": "--diagnose is for the paper's "
-    "chain, whose theory is measured, however: --method is dex and --preset balanced; leave it out",
+    "chain, whose theory is measured, but got --method is dex and --preset balanced; leave it out",
     "fit HOME/new.csv --target watched --method dex --method-setting bins=9 --out m": "method_settings of 'dex' must "
-    "be among n_grades, n_bins, policy, however: 'bins' (did you mean 'n_bins'?)",
+    "be among n_grades, n_bins, policy, but got 'bins' (did you mean 'n_bins'?)",
     "fit HOME/new.csv --target watched --method dex --method-setting n_bins --out m": "must be KEY=VALUE, as n_bins=20",
     "fit HOME/new.csv --target watched --method dex --method-setting n_bins=nan --out m": "--method-setting n_bins of "
-    "'dex' must be a whole number, however: 'nan'",
+    "'dex' must be a whole number, but got 'nan'",
     "fit HOME/new.csv --target watched --method dex --method-setting n_bins=true --out m": "must be a whole number, "
-    "however: True",
+    "but got True",
     "fit HOME/new.csv --target watched --method dldl --method-setting sigma=wide --out m": "must be a number or none, "
-    "however: 'wide'",
+    "but got 'wide'",
     "fit HOME/new.csv --target watched --method dex --method-setting n_bins=1 --out m": "--method-setting of 'dex': "
-    "there must be at least 2 bins or grades, however: 1",
+    "there must be at least 2 bins or grades, but got 1",
     "fit HOME/new.csv --target watched --method card --method-setting width=-1 --out m": "--method-setting of 'card': "
-    "width must be a whole number from 1 on, however: width=-1",
+    "width must be a whole number from 1 on, but got width=-1",
     "fit HOME/new.csv --target watched --method dex --method-setting n_bins=5 n_bins=6 --out m": "must name each "
-    "setting once, however: 'n_bins' stands twice",
+    "setting once, but got 'n_bins' stands twice",
     "fit HOME/new.csv --target watched --method d2q --duration lenght --out m": "must have the column 'lenght' (did "
     "you mean 'length'?)",
     "fit HOME/new.csv --target watched --method d2q --duration watched --out m": "--duration must be another column "
-    "than --target and --weight, however: 'watched' is named twice",
+    "than --target and --weight, but got 'watched' is named twice",
     "fit HOME/new.csv --target watched --method d2q --duration kind --out m": "column 'kind' of HOME/new.csv must hold "
-    "numbers, however:",
+    "numbers, but got",
     "fit gaps.csv --target watched --method d2q --duration length --out m": "duration 'length' must be a finite number "
-    "from 0 on in every row of gaps.csv, however: row 4 has nan; correct or remove such rows",
+    "from 0 on in every row of gaps.csv, but row 4 has nan; correct or remove such rows",
     "fit HOME/new.csv --target watched --method d2q --duration length --valid less.csv --drop length --out m": "must "
-    "have the column 'length', however: its columns are topic, kind, watched, grade; check the names",
+    "have the column 'length', but its columns are topic, kind, watched, grade; check the names",
     "fit HOME/new.csv --target grade --classify --method d2q --duration length --out m": "method 'd2q' predicts value, "
-    "however: the targets are ordered grades; use one of",
+    "but the targets are ordered grades; use one of",
     "predict HOME/bare less.csv --out o.csv": "less.csv must have the column 'length', the duration that method 'cwm' "
-    "needs, however: its columns are topic, kind, watched, grade; add it, or name another with --duration COL",
+    "needs, but its columns are topic, kind, watched, grade; add it, or name another with --duration COL",
     "predict HOME/bare HOME/new.csv --duration lngth --out o.csv": "must have the column 'lngth' (did you mean 'leng",
     "predict HOME/bare HOME/new.csv --duration kind --out o.csv": "column 'kind' of HOME/new.csv must hold numbers",
     "predict HOME/bare gaps.csv --out o.csv": "duration 'length' must be a finite number from 0 on in every row of "
-    "gaps.csv, however: row 4 has nan",
+    "gaps.csv, but row 4 has nan",
     "predict HOME/bare short.csv --out o.csv": "duration 'length' must be a finite number from 0 on in every row of "
-    "short.csv, however: row 3 has -5.0; correct or remove such rows",
+    "short.csv, but row 3 has -5.0; correct or remove such rows",
     "predict HOME/cread HOME/new.csv --duration length --out o.csv": "HOME/cread was fitted with 'cread', which does "
     "not; leave it out",
-    "predict damaged HOME/new.csv --out o.csv": "damaged/cli.json must name the side columns, however: it is damaged; "
+    "predict damaged HOME/new.csv --out o.csv": "damaged/cli.json must name the side columns, but it is damaged; "
     "pass --duration COL",
-    "predict HOME/d2q HOME/new.csv --coverage 0.9 --out o.csv": "--coverage needs a distribution, however: method "
+    "predict HOME/d2q HOME/new.csv --coverage 0.9 --out o.csv": "--coverage needs a distribution, but method "
     "'d2q' predicts a point; leave --coverage out, or fit with --calibration",
-    "predict HOME/d2q HOME/new.csv --quantiles 0.1,0.9 --out o.csv": "--quantiles needs a distribution, however: "
+    "predict HOME/d2q HOME/new.csv --quantiles 0.1,0.9 --out o.csv": "--quantiles needs a distribution, but "
     "method 'd2q' predicts a point; leave --quantiles out",
     "predict HOME/value HOME/new.csv --coverage 0.9 --out o.csv": "--coverage needs a distribution",
     "predict HOME/corn HOME/new.csv --statistic mean --out o.csv": "--statistic of grades must be median, mode or qwk, "
-    "or native, however: mean",
+    "or native, but mean",
     "evaluate HOME/bare less.csv": "less.csv must have the column 'length', the duration that method 'cwm' needs",
     "evaluate HOME/corn HOME/new.csv --duration length": "HOME/corn was fitted with 'corn', which does not; leave it",
 }  # fmt: skip

@@ -208,7 +208,7 @@ def test_mlflow_holds_metrics_and_parameters_and_a_resumed_fit_continues_its_run
     assert run.data.metrics["fit/valid_crps"] == model.history_.best_score
 
     refused = DiffoRRegressor(**TINY, max_steps=5, log_to=f"mlflow:file://{tmp_path}/store")
-    with pytest.raises(ValueError, match=r"log_to must be a place that can be written, however: .*; choose another"):
+    with pytest.raises(ValueError, match=r"log_to must be a place that can be written, but .*; choose another"):
         refused.fit(X, Y)
     assert not hasattr(refused, "model_")
 

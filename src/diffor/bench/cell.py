@@ -25,6 +25,7 @@ from diffor.bench.peers import Fitted, Peer, Problem, find_peer
 from diffor.core.grades import Spread, decide_grades, grade_probabilities
 from diffor.core.prediction import Prediction
 from diffor.datasets import Dataset, Samples, find_dataset
+from diffor.errors import UserError
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -287,7 +288,7 @@ def fit_tuned(peer: Peer, problem: Problem, cell: Cell) -> tuple[Fitted, dict[st
             record["error"] = f"{type(error).__name__}: {error}"[:300]
         tried.append({**record, "seconds": round(time.perf_counter() - started, 4)})
     if best is None:
-        raise RuntimeError(f"at least one trial must succeed, however: all {len(tried)} failed; the last with "
+        raise RuntimeError(f"at least one trial must succeed, but all {len(tried)} failed; the last with "
                            f"{tried[-1]['error']}")  # fmt: skip
     return best[1], {"trials": tried, "chosen": best[2], "valid_crps": best[0]}
 
@@ -299,13 +300,13 @@ def check_prediction(prediction: Prediction, n_rows: int, n_grades: int | None) 
     """Refuse what is no answer to the question."""
     samples = np.asarray(prediction.samples)
     if len(samples) != n_rows:
-        raise ValueError(f"a prediction must have one row for each test row, {n_rows}, however: {len(samples)}")
+        raise UserError(f"a prediction must have one row for each test row, {n_rows}, but got {len(samples)}")
     wrong = ~np.isfinite(samples)
     if n_grades is not None:
         wrong |= (samples != np.rint(samples)) | (samples < 0) | (samples >= n_grades)
     if wrong.any():
         rule = "finite numbers" if n_grades is None else f"grade codes 0 to {n_grades - 1}"
-        raise ValueError(f"samples must be {rule}, however: {wrong.sum()} of {wrong.size} are not, the first is "
+        raise UserError(f"samples must be {rule}, but {wrong.sum()} of {wrong.size} are not, the first is "
                          f"{samples[wrong][0]!r}")  # fmt: skip
 
 

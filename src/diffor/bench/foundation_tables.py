@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from diffor.bench.leaderboard import Cells, middle_share
+from diffor.errors import UserError
 from diffor.files.toml_files import read_toml
 from diffor.reports.html import Heading, Paragraph, Section, Table
 
@@ -25,7 +26,7 @@ SEEDS = range(5)
 """The splits that the printed means are taken over."""
 
 
-class PrintedError(ValueError):
+class PrintedError(UserError):
     """The printed figures cannot be read from their file; the message says why and what to do."""
 
 
@@ -72,7 +73,7 @@ def read_printed(path: Path = PRINTED_FILE) -> Printed:
     wanted = ("source", "methods", "grid_bound", METRIC, COVERAGE)
     absent = [key for key in wanted if key not in content]
     if absent:
-        raise PrintedError(f"{path.name} must hold {', '.join(wanted)}, however: {absent[0]} is missing; add it")
+        raise PrintedError(f"{path.name} must hold {', '.join(wanted)}, but {absent[0]} is missing; add it")
     methods = tuple(content["methods"])
     figures = {key: _by_method(content[key], methods, f"[{key}] of {path.name}") for key in (METRIC, COVERAGE)}
     return Printed(content["source"], methods, tuple(content["grid_bound"]), figures[METRIC], figures[COVERAGE])
@@ -82,7 +83,7 @@ def _by_method(rows: Mapping[str, Any], methods: Sequence[str], where: str) -> d
     for dataset, values in rows.items():
         if len(values) != len(methods):
             raise PrintedError(
-                f"{where} must have a value for each of {len(methods)} methods, however: {dataset} has {len(values)}; "
+                f"{where} must have a value for each of {len(methods)} methods, but {dataset} has {len(values)}; "
                 "write nan where nothing is printed"
             )
     return {

@@ -19,7 +19,7 @@ import pandas as pd
 from diffor.datasets import Dataset, Samples
 from diffor.datasets.readers.arrow_cache import locked, require_pyarrow
 from diffor.datasets.readers.reading import cache_folder, data_root
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from diffor.core.method import Encoder
@@ -76,7 +76,7 @@ def image_features(given: Mapping[str, Any], where: str = "images") -> ImageFeat
     known = [entry.name for entry in fields(ImageFeatures)]
     for key in given:
         if key not in known:
-            raise ValueError(f"{where} may hold {', '.join(known)}, however: {key!r}{did_you_mean(key, known)}")
+            raise UserError(f"{where} may hold {', '.join(known)}, but got {key!r}{did_you_mean(key, known)}")
     encoder = given.get("encoder")
     settings = ImageFeatures(**{**given, "encoder": default_encoder() if encoder is None else encoder})
     _check(settings, where)
@@ -89,16 +89,16 @@ def _check(settings: ImageFeatures, where: str) -> None:
     names, encoder = (*IMAGE_ENCODERS, NONE), settings.encoder
     if not isinstance(encoder, str) or (encoder not in names and not encoder.startswith(TIMM)):
         hint = did_you_mean(str(encoder), names)
-        raise ValueError(f"encoder of {where} must be one of {', '.join(names)}, or {TIMM}NAME, "
-                         f"however: {encoder!r}{hint}")  # fmt: skip
+        raise UserError(f"encoder of {where} must be one of {', '.join(names)}, or {TIMM}NAME, "
+                         f"but got {encoder!r}{hint}")  # fmt: skip
     if not isinstance(settings.side, int) or isinstance(settings.side, bool) or settings.side < 0:
-        raise ValueError(f"side of {where} must be a number of pixels, however: {settings.side!r}; write side = 160")
+        raise UserError(f"side of {where} must be a number of pixels, but got {settings.side!r}; write side = 160")
     if settings.pooling not in POOLINGS:
-        raise ValueError(f"pooling of {where} must be one of {', '.join(POOLINGS)}, however: {settings.pooling!r}")
+        raise UserError(f"pooling of {where} must be one of {', '.join(POOLINGS)}, but got {settings.pooling!r}")
     if not isinstance(settings.columns, bool):
-        raise ValueError(f"columns of {where} must be true or false, however: {settings.columns!r}")
+        raise UserError(f"columns of {where} must be true or false, but got {settings.columns!r}")
     if not isinstance(settings.weights, (str, type(None))):
-        raise ValueError(f"weights of {where} must be a path in quotes, however: {settings.weights!r}")
+        raise UserError(f"weights of {where} must be a path in quotes, but got {settings.weights!r}")
 
 
 # Features.

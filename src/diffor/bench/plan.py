@@ -59,7 +59,7 @@ from diffor import datasets
 from diffor.bench.cell import Cell
 from diffor.bench.image_features import image_features
 from diffor.bench.peers import METHOD, PEERS, find_peer
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 from diffor.files.toml_files import read_toml
 
 ALL = "all"
@@ -70,7 +70,7 @@ SIZES = ("small", "quick")
 LIMITS = ("max_train_rows", "max_test_rows")
 
 
-class RunFileError(ValueError):
+class RunFileError(UserError):
     """A run cannot be made of what was asked for; the message says why and what to do."""
 
 
@@ -181,7 +181,7 @@ def plan_from(content: Mapping[str, Any], where: str = "the run file", size: str
         return _plan_from(content, where)
     if size not in sizes:
         raise RunFileError(f"the size {size} needs a table [{size}], which says what it changes, "
-                           f"however: {where} has none")  # fmt: skip
+                           f"but {where} has none")  # fmt: skip
     in_place = _as_table(sizes[size].pop("settings", {}), f"{size}.settings", where)
     plan = _plan_from(content | sizes[size], where)
     return replace(plan, methods=tuple(with_settings(one, in_place) for one in plan.methods))
@@ -236,7 +236,7 @@ def make_methods(names: Sequence[str], tables: Mapping[str, dict[str, Any]], whe
         for parameter, values in _as_table(search, f"methods.{name}.search", where).items():
             if not isinstance(values, list) or not values:
                 raise RunFileError(f"[methods.{name}.search] of {where} must list values for each parameter, "
-                                   f"however: {parameter}={values!r}; write {parameter} = [first, second]")  # fmt: skip
+                                   f"but got {parameter}={values!r}; write {parameter} = [first, second]")  # fmt: skip
         methods.append(Method(name, peer, settings, search))
     return tuple(methods)
 
@@ -277,7 +277,7 @@ def as_seeds(value: Any) -> tuple[int, ...]:
         return tuple(range(value))
     is_list = isinstance(value, (list, tuple)) and len(value) > 0
     if not is_list or not all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in value):
-        raise RunFileError(f"seeds must be a number of seeds or a list of whole numbers from 0 on, however: {value!r}")
+        raise RunFileError(f"seeds must be a number of seeds or a list of whole numbers from 0 on, but got {value!r}")
     return tuple(dict.fromkeys(value))
 
 
@@ -293,7 +293,7 @@ def checked(plan: Plan) -> Plan:
     for method in plan.methods:
         _check_method(method)
     if not plan.dataset_names():
-        raise RunFileError("a run must have data sets, however: neither suites nor datasets name one; "
+        raise RunFileError("a run must have data sets, but neither suites nor datasets name one; "
                            f"suites are {', '.join(datasets.SUITES)}")  # fmt: skip
     for name in ("n_samples", *LIMITS, "trials"):
         _check_count(getattr(plan, name), name, optional=name != "n_samples")
@@ -302,12 +302,12 @@ def checked(plan: Plan) -> Plan:
             _check_count(value, f"datasets.{dataset}.{name}", optional=False)
     for name in ("root", "out"):
         if not isinstance(getattr(plan, name), (str, type(None))):
-            raise RunFileError(f"{name} must be a path in quotes, however: {name}={getattr(plan, name)!r}")
+            raise RunFileError(f"{name} must be a path in quotes, but got {name}={getattr(plan, name)!r}")
     _check_images(plan.images)
     if not (_is_number(plan.valid_share) and 0 < plan.valid_share < 1):
-        raise RunFileError(f"valid_share must lie between 0 and 1, as 0.1 does, however: {plan.valid_share!r}")
+        raise RunFileError(f"valid_share must lie between 0 and 1, as 0.1 does, but got {plan.valid_share!r}")
     if plan.timeout_seconds is not None and not (_is_number(plan.timeout_seconds) and plan.timeout_seconds > 0):
-        raise RunFileError(f"timeout_seconds must be a positive number, however: {plan.timeout_seconds!r}")
+        raise RunFileError(f"timeout_seconds must be a positive number, but got {plan.timeout_seconds!r}")
     return plan
 
 
@@ -348,14 +348,14 @@ def _check_images(images: Any) -> None:
 def _check_name(name: Any, known: Iterable[str], what: str) -> None:
     if not isinstance(name, str) or name not in known:
         listed = ", ".join(sorted(known))
-        raise RunFileError(f"{what} must be one of {listed}, however: {name!r}{did_you_mean(str(name), known)}")
+        raise RunFileError(f"{what} must be one of {listed}, but got {name!r}{did_you_mean(str(name), known)}")
 
 
 def _check_keys(table: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in table:
         if key not in known:
             raise RunFileError(
-                f"{where} may hold {', '.join(sorted(known))}, however: {key!r}{did_you_mean(key, known)}"
+                f"{where} may hold {', '.join(sorted(known))}, but got {key!r}{did_you_mean(key, known)}"
             )
 
 
@@ -363,7 +363,7 @@ def _check_count(value: Any, name: str, optional: bool) -> None:
     if value is None and optional:
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise RunFileError(f"{name} must be a whole number from 1 on, however: {name}={value!r}")
+        raise RunFileError(f"{name} must be a whole number from 1 on, but got {name}={value!r}")
 
 
 def _is_number(value: Any) -> bool:
@@ -374,11 +374,11 @@ def _as_list(value: Any, key: str, where: str) -> list[str]:
     if isinstance(value, str):
         return [value]
     if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
-        raise RunFileError(f"{key} of {where} must be a list of names, however: {value!r}")
+        raise RunFileError(f"{key} of {where} must be a list of names, but got {value!r}")
     return list(value)
 
 
 def _as_table(value: Any, key: str, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise RunFileError(f"[{key}] of {where} must be a table, however: {value!r}")
+        raise RunFileError(f"[{key}] of {where} must be a table, but got {value!r}")
     return value

@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from diffor.errors import UserError
 from diffor.files.toml_files import read_toml
 
 PUBLISHED_FILE = Path(__file__).with_name("published.toml")
@@ -20,7 +21,7 @@ FACTORS = {"percent": Decimal("0.01"), "points of 10": Decimal(10)}
 """What a printed value is multiplied by where our metric counts otherwise: shares from 0 to 1, points of 100."""
 
 
-class PublishedError(ValueError):
+class PublishedError(UserError):
     """The figures cannot be read from their file; the message says why and what to do."""
 
 
@@ -222,7 +223,7 @@ def _column(entry: Any, where: str) -> Column:
     if column.direction not in DIRECTIONS:
         raise PublishedError(
             f"direction of column {column.name!r} in {where} must be {' or '.join(DIRECTIONS)}, "
-            f"however: {column.direction!r}; say which values are better"
+            f"but got {column.direction!r}; say which values are better"
         )
     return column
 
@@ -264,42 +265,42 @@ def _caveat(entry: Any, tables: Mapping[str, Table], where: str) -> Caveat:
 def _values(values: Sequence[Any], n_columns: int, where: str) -> tuple[Decimal, ...]:
     if len(values) != n_columns:
         raise PublishedError(
-            f"{where} must have a value for each of {n_columns} columns, however: {len(values)}; write nan for no value"
+            f"{where} must have a value for each of {n_columns} columns, but got {len(values)}; write nan for no value"
         )
     for value in values:
         if not isinstance(value, (Decimal, int, float)) or isinstance(value, bool):
-            raise PublishedError(f"values of {where} must be numbers, however: {value!r}; write nan for no value")
+            raise PublishedError(f"values of {where} must be numbers, but got {value!r}; write nan for no value")
     return tuple(Decimal(str(value)) for value in values)
 
 
 def _check_kind(row: Row, where: str) -> None:
     if row.kind not in KINDS:
-        raise PublishedError(f"kind of {where} must be one of {', '.join(KINDS)}, however: {row.kind!r}; choose one")
+        raise PublishedError(f"kind of {where} must be one of {', '.join(KINDS)}, but got {row.kind!r}; choose one")
     if bool(row.ours) == bool(row.why_quoted):
         raise PublishedError(
-            f"{where} must have either ours or why_quoted, however: {'both' if row.ours else 'neither'} given; "
+            f"{where} must have either ours or why_quoted, but got {'both' if row.ours else 'neither'} given; "
             "name our methods that implement it, or say why it is quoted"
         )
     if row.kind == ("architecture" if row.ours else "variant"):
         needed = "why_quoted" if row.ours else "ours"
         raise PublishedError(
-            f"{where} must have {needed}, as its kind is {row.kind!r}, however: it has none; add it or change the kind"
+            f"{where} must have {needed}, as its kind is {row.kind!r}, but it has none; add it or change the kind"
         )
 
 
 def _check_keys(entry: Any, required: Mapping[str, Any], optional: Mapping[str, Any], where: str) -> None:
     if not isinstance(entry, Mapping):
-        raise PublishedError(f"{where} must be a table, however: {entry!r}; write key = value in it")
+        raise PublishedError(f"{where} must be a table, but got {entry!r}; write key = value in it")
     known = {**required, **optional}
     for key in (*required, *entry):
         if key not in known:
-            raise PublishedError(f"{where} may hold {', '.join(known)}, however: {key!r}; take it out or rename it")
+            raise PublishedError(f"{where} may hold {', '.join(known)}, but got {key!r}; take it out or rename it")
         if key not in entry:
-            raise PublishedError(f"{where} must hold {', '.join(required)}, however: {key} is missing; add it")
+            raise PublishedError(f"{where} must hold {', '.join(required)}, but {key} is missing; add it")
         # bool is an int to isinstance, and no key holds one.
         if not isinstance(entry[key], known[key]) or isinstance(entry[key], bool):
             raise PublishedError(
-                f"{key} of {where} must be {_type_name(known[key])}, however: {entry[key]!r}; write it as such"
+                f"{key} of {where} must be {_type_name(known[key])}, but got {entry[key]!r}; write it as such"
             )
 
 
@@ -310,7 +311,7 @@ def _type_name(types: Any) -> str:
 
 def _names(value: Sequence[Any], key: str, where: str) -> tuple[str, ...]:
     if not value or not all(isinstance(name, str) and name for name in value):
-        raise PublishedError(f"{key} of {where} must list names, however: {value!r}; leave it out where it names none")
+        raise PublishedError(f"{key} of {where} must list names, but got {value!r}; leave it out where it names none")
     return tuple(value)
 
 
@@ -319,11 +320,11 @@ def _check_known(names: Iterable[str], known: Iterable[str], what: str, where: s
     for name in names:
         if name not in known:
             raise PublishedError(
-                f"{where} must name {what}, which are {', '.join(known)}, however: {name!r}; correct the name"
+                f"{where} must name {what}, which are {', '.join(known)}, but got {name!r}; correct the name"
             )
 
 
 def _check_once(names: Sequence[str], what: str, where: str) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise PublishedError(f"{what} of {where} must differ in name, however: {name!r} comes twice; take one out")
+            raise PublishedError(f"{what} of {where} must differ in name, but got {name!r} comes twice; take one out")

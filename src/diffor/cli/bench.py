@@ -84,7 +84,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     if arguments.run_file is not None:
         plan = read_run_file(Path(arguments.run_file), arguments.size)
     elif arguments.size is not None:
-        raise UsageError(f"--size is for run files that describe one, however: --size {arguments.size} without a run "
+        raise UsageError(f"--size is for run files that describe one, but got --size {arguments.size} without a run "
                          "file; name one or leave it out")  # fmt: skip
     else:
         plan = Plan(methods=make_methods([], {}, "the command line"))
@@ -109,10 +109,10 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
 
 def _output(plan: Plan) -> Path:
     if plan.out is None:
-        raise UsageError("a run must have a file for its lines, however: neither --out nor the run file names one")
+        raise UsageError("a run must have a file for its lines, but neither --out nor the run file names one")
     out = Path(plan.out)
     if out.is_dir():
-        raise UsageError(f"--out must be a file, however: {out} is a folder; name a file in it")
+        raise UsageError(f"--out must be a file, but {out} is a folder; name a file in it")
     return out
 
 
@@ -200,12 +200,12 @@ def _name(cell: Cell) -> str:
 def _as_list(text: str) -> list[str]:
     names = [part.strip() for part in text.split(",")]
     if "" in names:
-        raise argparse.ArgumentTypeError(f"must be names with commas between, however: {text!r}")
+        raise argparse.ArgumentTypeError(f"must be names with commas between, but got {text!r}")
     return names
 
 
 def _as_seeds(text: str) -> int | list[int]:
     parts = text.split(",")
     if not all(part.strip().isdecimal() for part in parts) or (len(parts) == 1 and int(text) < 1):
-        raise argparse.ArgumentTypeError(f"must be a number of seeds, or seeds as 0,1,2, however: {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number of seeds, or seeds as 0,1,2, but got {text!r}")
     return int(text) if len(parts) == 1 else [int(part) for part in parts]

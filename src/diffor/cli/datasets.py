@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     root = _find_root(arguments.root)
     if arguments.name is None:
         if arguments.check:
-            raise UsageError("--check is for one data set, however: none is named; add its NAME")
+            raise UsageError("--check is for one data set, but none is named; add its NAME")
         _list_all(root, arguments.json)
         return
     _require_name(arguments.name)
@@ -83,7 +83,7 @@ def _find_root(given: str | None) -> Path | None:
     if not chosen:
         return None
     if not Path(chosen).is_dir():
-        raise UsageError(f"{origin} must be an existing folder, however: {chosen} is none; check the path")
+        raise UsageError(f"{origin} must be an existing folder, but {chosen} is none; check the path")
     return Path(chosen).absolute()
 
 
@@ -91,7 +91,7 @@ def _require_name(name: str) -> None:
     from diffor.datasets import DATASETS
 
     if name not in DATASETS:
-        raise UsageError(f"NAME must be a data set, however: {name!r} is none{did_you_mean(name, DATASETS)}; "
+        raise UsageError(f"NAME must be a data set, but {name!r} is none{did_you_mean(name, DATASETS)}; "
                          "see diffor datasets")  # fmt: skip
 
 
@@ -243,7 +243,7 @@ def _print_check(name: str, root: Path | None, as_json: bool) -> None:
     except ImportError as error:
         if "diffor[" not in str(error):
             raise
-        raise UsageError(f"{name} cannot be checked, however: {error}") from error
+        raise UsageError(f"{name} cannot be checked, but got {error}") from error
     if as_json:
         facts = {"name": name, "root": None if root is None else str(root)}
         print(json.dumps(facts | {"errors": report.errors, "warnings": report.warnings}))
@@ -263,7 +263,7 @@ def _check(name: str, root: Path | None) -> CheckReport:
     if name in DISTRIBUTIONS:
         return DISTRIBUTIONS[name].check(root)
     if root is None and package_of(name) is None:
-        return CheckReport([f"{name} is read from files, however: {_root_line(None)}"])
+        return CheckReport([f"{name} is read from files, but got {_root_line(None)}"])
     try:
         DATASETS[name].read(root)
         DATASETS[name].split(root, 0)

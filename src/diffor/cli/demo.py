@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the page."""
     folder = Path(arguments.out)
     if not folder.is_dir():
-        raise UsageError(f"--out must be an existing folder, however: {folder} is none; create it first")
+        raise UsageError(f"--out must be an existing folder, but {folder} is none; create it first")
     from diffor.reports.demo import PAGE, run_demo
 
     tables.check_output(folder / PAGE, arguments.force)

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     from diffor.methods import METHODS
 
     if not METHODS[model.settings_.method].has_chain:
-        raise UsageError(f"{folder} must be a model of the paper's chain, however: its method is "
+        raise UsageError(f"{folder} must be a model of the paper's chain, but its method is "
                          f"{model.settings_.method!r}, of which the paper proves nothing; fit one with "
                          "--preset paper")  # fmt: skip
     target = arguments.target or remembered_target(folder)

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     folder, data, out = Path(arguments.model), Path(arguments.data), Path(arguments.out)
     check_model_output(out, arguments.force, None)
     if out.resolve() == folder.resolve():
-        raise UsageError(f"--out must be another folder than MODEL, however: both are {folder}; choose another")
+        raise UsageError(f"--out must be another folder than MODEL, but both are {folder}; choose another")
     names = tables.column_names(data)
     model: Any = load_model(folder)
     numbers, text = columns_by_kind(model, names, data)
@@ -64,7 +64,7 @@ def _notes(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"{folder / NOTES} must be JSON, however: it is damaged; delete it or fit again") from error
+        raise UsageError(f"{folder / NOTES} must be JSON, but it is damaged; delete it or fit again") from error
 
 
 def _summary(student: Any, n_rows: int, out: Path) -> str:

@@ -122,14 +122,14 @@ def _find_images(arguments: argparse.Namespace) -> tuple[Any, Path | None]:
     given = Path(arguments.images)
     if given.is_dir():
         if arguments.root is not None:
-            raise UsageError(f"--root is for a table of paths, however: {given} is a folder; leave --root out")
+            raise UsageError(f"--root is for a table of paths, but {given} is a folder; leave --root out")
         return given, None
     require_columns([PATH], tables.column_names(given), given)
     table = tables.read_table(given, text=[PATH])
     missing = table[PATH].isna().to_numpy().nonzero()[0]
     if len(missing):
         raise UsageError(
-            f"{given} must name an image in every row, however: row {missing[0] + 1} after the header has no {PATH!r}; "
+            f"{given} must name an image in every row, but row {missing[0] + 1} after the header has no {PATH!r}; "
             "fill it in or remove the row"
         )
     return table, given.parent if arguments.root is None else Path(arguments.root)
@@ -142,16 +142,16 @@ def _check_encoder(arguments: argparse.Namespace) -> None:
 
     if not reads_images(arguments.encoder):
         raise UsageError(
-            f"--encoder must be one of {', '.join(IMAGE_ENCODERS)} or {TIMM}NAME, however: {arguments.encoder!r}"
+            f"--encoder must be one of {', '.join(IMAGE_ENCODERS)} or {TIMM}NAME, but got {arguments.encoder!r}"
             + did_you_mean(arguments.encoder, IMAGE_ENCODERS)
         )
     if arguments.weights is None and arguments.encoder != CARRIES_WEIGHTS:
         raise UsageError(
-            f"--encoder {arguments.encoder} needs weights that were learned, however: --weights is not given; pass "
+            f"--encoder {arguments.encoder} needs weights that were learned, but got --weights is not given; pass "
             f"their file, or choose --encoder {CARRIES_WEIGHTS}, whose weights come in a package"
         )
     if arguments.weights is not None and not Path(arguments.weights).is_file():
-        raise UsageError(f"--weights must be a file, however: {arguments.weights} is none; check the path")
+        raise UsageError(f"--weights must be a file, but {arguments.weights} is none; check the path")
 
 
 def _make_encoder(arguments: argparse.Namespace) -> tuple[Encoder, Any]:

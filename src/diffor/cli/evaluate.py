@@ -99,11 +99,11 @@ def _page_path(arguments: argparse.Namespace) -> Path | None:
     """Where the page goes, if there is to be one that can be drawn and written."""
     if arguments.report is None:
         if arguments.force:
-            raise UsageError("--force is for --report, however: no page is asked for; add --report PAGE.html")
+            raise UsageError("--force is for --report, but no page is asked for; add --report PAGE.html")
         return None
     page = Path(arguments.report)
     if page.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"--report must be a page whose name ends in .html, however: {page}; rename it")
+        raise UsageError(f"--report must be a page whose name ends in .html, but got {page}; rename it")
     tables.check_output(page, arguments.force)
     require_figures()
     return page
@@ -186,7 +186,7 @@ def _write_page(
     try:
         write_page(page, model_page(evaluation))
     except OSError as error:
-        raise UsageError(f"{page} cannot be written, however: {error.strerror or error}; choose another") from error
+        raise UsageError(f"{page} cannot be written, but got {error.strerror or error}; choose another") from error
     print(f"the page is {page}", file=sys.stderr)
 
 

@@ -37,12 +37,12 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the program and say what it reads and answers with."""
     out = Path(arguments.out)
     if out.suffix.lower() != ".onnx":
-        raise UsageError(f"{out} must end in .onnx, however: it does not; rename it")
+        raise UsageError(f"{out} must end in .onnx, but it does not; rename it")
     tables.check_output(out, arguments.force)
     model = load_model(Path(arguments.model), may_read_images=True)
     for option in ("quantiles", "coverage"):
         if is_classifier(model) and getattr(arguments, option) is not None:
-            raise UsageError(f"--{option} is for amounts, however: MODEL predicts grades; leave it out")
+            raise UsageError(f"--{option} is for amounts, but MODEL predicts grades; leave it out")
     from diffor.export import export_model
 
     with library_messages():

@@ -123,13 +123,13 @@ def run(arguments: argparse.Namespace) -> None:
     check_log_target(arguments.log_to)
     check_method_choice(arguments)
     if arguments.diagnose and (arguments.method, arguments.preset) != (DIFFOR, "paper"):
-        raise UsageError("--diagnose is for the paper's chain, whose theory is measured, however: --method is "
+        raise UsageError("--diagnose is for the paper's chain, whose theory is measured, but got --method is "
                          f"{arguments.method} and --preset {arguments.preset}; leave it out")  # fmt: skip
     if arguments.method == DIFFOR and arguments.transform is not None:
-        raise UsageError("--transform is for other methods, however: --method is diffor, whose borders follow the "
+        raise UsageError("--transform is for other methods, but got --method is diffor, whose borders follow the "
                          "data; leave it out")  # fmt: skip
     if arguments.no_prior and (arguments.method != DIFFOR or arguments.preset == "paper"):
-        raise UsageError("--no-prior is for diffor's own presets, however: --method is "
+        raise UsageError("--no-prior is for diffor's own presets, but got --method is "
                          f"{arguments.method} and --preset {arguments.preset}; leave it out")  # fmt: skip
     if is_streamed(arguments):
         _run_streamed(arguments, out)
@@ -215,7 +215,7 @@ def _check_calibration_file(arguments: argparse.Namespace) -> None:
     for option, given in (("DATA", arguments.data), ("--valid", arguments.valid)):
         if given is not None and Path(given).resolve() == path.resolve():
             raise UsageError(
-                f"--calibration must be rows that training does not see, however: {path} is {option} too; "
+                f"--calibration must be rows that training does not see, but {path} is {option} too; "
                 "keep some rows out for it"
             )
 
@@ -226,13 +226,13 @@ def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -
     sides = {} if arguments.duration is None else {"duration": arguments.duration}
     require_columns([*special, *sides.values(), *arguments.drop], names, data)
     if len({*special, *arguments.drop}) < len(special) + len(set(arguments.drop)):
-        raise UsageError("--target, --weight and --drop must name different columns, however: one is named twice")
+        raise UsageError("--target, --weight and --drop must name different columns, but one is named twice")
     if arguments.duration in special:
-        raise UsageError(f"--duration must be another column than --target and --weight, however: "
+        raise UsageError(f"--duration must be another column than --target and --weight, but "
                          f"{arguments.duration!r} is named twice")  # fmt: skip
     features = [name for name in names if name not in (*special, *arguments.drop)]
     if not features:
-        raise UsageError(f"{data} must have columns to predict from, however: --target, --weight and --drop took all")
+        raise UsageError(f"{data} must have columns to predict from, but got --target, --weight and --drop took all")
     grades = find_grades(table[arguments.target], arguments.grades, arguments.classify)
     _refuse_ranges(arguments, grades)
     return Task(features, arguments.target, arguments.weight, sides, grades)
@@ -242,7 +242,7 @@ def _refuse_ranges(arguments: argparse.Namespace, grades: list[Any] | None) -> N
     """Refuse options of amounts where the target is a grade."""
     for option in ("bounds", "transform"):
         if grades is not None and getattr(arguments, option) is not None:
-            raise UsageError(f"--{option} is for amounts, however: the target is a grade; leave it out")
+            raise UsageError(f"--{option} is for amounts, but the target is a grade; leave it out")
 
 
 def _parts(table: pd.DataFrame, task: Task, data: Path) -> Rows:
@@ -258,11 +258,11 @@ def _weight_values(column: pd.Series[Any], data: Path) -> NDArray[Any]:
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(wrong):
         raise UsageError(
-            f"weight {column.name!r} must be a number from 0 on in every row of {data}, however: {len(wrong)} rows "
+            f"weight {column.name!r} must be a number from 0 on in every row of {data}, but {len(wrong)} rows "
             f"break that, the first is row {wrong[0] + 1} with {values[wrong[0]]}; correct or remove them"
         )
     if not values.any():
-        raise UsageError(f"weight {column.name!r} must be positive in some row of {data}, however: it is 0 in all")
+        raise UsageError(f"weight {column.name!r} must be positive in some row of {data}, but it is 0 in all")
     return values
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from diffor.cli.options import as_float
 from diffor.cli.usage import UsageError, library_messages
+from diffor.errors import UserError
 
 DIFFOR = "diffor"
 KINDS: dict[str, tuple[type, ...]] = {
@@ -50,7 +51,7 @@ def check_method_choice(arguments: argparse.Namespace) -> None:
     settings = method_settings(arguments)
     if arguments.method == DIFFOR:  # the packages that know the others stay out until the rows are read
         if settings:
-            raise UsageError("--method-setting is for other methods, however: --method is diffor; "
+            raise UsageError("--method-setting is for other methods, but got --method is diffor; "
                              "choose a --preset, or its settings in Python")  # fmt: skip
         _refuse_duration(arguments)
         return
@@ -64,7 +65,7 @@ def check_method_choice(arguments: argparse.Namespace) -> None:
     if "duration" not in (*method.requires, *method.accepts):
         _refuse_duration(arguments)
     if "duration" in method.requires and arguments.duration is None:
-        raise UsageError(f"method {arguments.method!r} needs the column of the duration, however: --duration is not "
+        raise UsageError(f"method {arguments.method!r} needs the column of the duration, but got --duration is not "
                          "given; add --duration COL")  # fmt: skip
 
 
@@ -73,13 +74,13 @@ def method_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     names = [name for name, _ in arguments.method_setting]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"--method-setting must name each setting once, however: {name!r} stands twice")
+            raise UsageError(f"--method-setting must name each setting once, but got {name!r} stands twice")
     return dict(arguments.method_setting)
 
 
 def _refuse_duration(arguments: argparse.Namespace) -> None:
     if arguments.duration is not None:
-        raise UsageError(f"--duration is for methods that use it, however: {arguments.method!r} does not; leave it "
+        raise UsageError(f"--duration is for methods that use it, but {arguments.method!r} does not; leave it "
                          "out: the column is a feature anyway")  # fmt: skip
 
 
@@ -92,11 +93,11 @@ def _check_values(name: str, method: Any, settings: dict[str, Any]) -> None:
         is_flag = isinstance(value, bool) and bool not in allowed  # to Python, true is a whole number
         if not isinstance(value, tuple(allowed)) or is_flag:
             rule = " or ".join(WORDS.get(kind, kind) for kind in kinds)
-            raise UsageError(f"--method-setting {setting} of {name!r} must be {rule}, however: {value!r}")
+            raise UsageError(f"--method-setting {setting} of {name!r} must be {rule}, but got {value!r}")
     try:
         method(PROBE_FEATURES, **settings)
     except (ValueError, TypeError, RuntimeError, ArithmeticError, AssertionError) as error:
-        told = str(error) if "however:" in str(error) else f"it must suit the method, however: {error}; change it"
+        told = str(error) if isinstance(error, UserError) else f"it does not suit the method ({error}); change it"
         raise UsageError(f"--method-setting of {name!r}: {told}") from error
 
 
@@ -108,7 +109,7 @@ def _as_setting(text: str) -> tuple[str, Any]:
     """
     name, equals, value = text.partition("=")
     if not (name.strip().isidentifier() and equals and value.strip()):
-        raise argparse.ArgumentTypeError(f"must be KEY=VALUE, as n_bins=20 is, however: {text!r}")
+        raise argparse.ArgumentTypeError(f"must be KEY=VALUE, as n_bins=20 is, but got {text!r}")
     spelled = value.strip()
     plain = {"true": True, "false": False, "none": None}
     if spelled.lower() in plain:

@@ -26,15 +26,15 @@ def check_model_output(out: Path, force: bool, checkpoint: str | None) -> None:
     """Refuse, before any training, a folder that could not be written after it."""
     if out.exists() and not (force and (out / "config.json").is_file()):
         cure = "it is no model, so choose another" if force else "choose another or pass --force to replace it"
-        raise UsageError(f"{out} must not exist yet, however: it does; {cure}")
+        raise UsageError(f"{out} must not exist yet, but it does; {cure}")
     tables.check_parent(out)
     if checkpoint is None:
         return
     place = Path(checkpoint)
     if place.exists() and not place.is_dir():
-        raise UsageError(f"--checkpoint must be a folder, however: {place} is a file; choose another")
+        raise UsageError(f"--checkpoint must be a folder, but {place} is a file; choose another")
     if out.resolve() in (place.resolve(), *place.resolve().parents):
-        raise UsageError(f"--checkpoint must lie outside the model folder {out}, however: {place}; choose another")
+        raise UsageError(f"--checkpoint must lie outside the model folder {out}, but got {place}; choose another")
 
 
 def save_model(model: Any, out: Path, notes: dict[str, Any] | None, force: bool) -> None:
@@ -46,7 +46,7 @@ def save_model(model: Any, out: Path, notes: dict[str, Any] | None, force: bool)
         if notes is not None:
             write_atomically(out / NOTES, json.dumps(notes, indent=1).encode())
     except OSError as error:
-        raise UsageError(f"{out} cannot be written, however: {error.strerror or error}; choose another") from error
+        raise UsageError(f"{out} cannot be written, but got {error.strerror or error}; choose another") from error
 
 
 def load_model(folder: Path, may_read_images: bool = False) -> Estimator:
@@ -56,10 +56,10 @@ def load_model(folder: Path, may_read_images: bool = False) -> Estimator:
     with library_messages():
         model = load(folder)
     if model.images_ is not None and not may_read_images:
-        raise UsageError(f"{folder} must read tables, however: it reads images; ask it in Python, or fit a model on "
+        raise UsageError(f"{folder} must read tables, but it reads images; ask it in Python, or fit a model on "
                          "what diffor embed writes")  # fmt: skip
     if not all(isinstance(column.name, str) for column in model.inputs_.columns):
-        raise UsageError(f"{folder} must know its columns by name, however: it was fitted on rows without names; "
+        raise UsageError(f"{folder} must know its columns by name, but it was fitted on rows without names; "
                          "fit it on a table with a header")  # fmt: skip
     model.verbose = 0  # the command shows the progress over the whole file
     return model
@@ -70,9 +70,9 @@ def remembered_target(folder: Path) -> str:
     try:
         target = json.loads((folder / NOTES).read_text())["target"]
     except FileNotFoundError:
-        raise UsageError(f"--target must be given, however: {folder} does not remember one; add --target COL") from None
+        raise UsageError(f"--target must be given, but {folder} does not remember one; add --target COL") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{folder / NOTES} must name the target, however: it is damaged; pass --target COL") from error
+        raise UsageError(f"{folder / NOTES} must name the target, but it is damaged; pass --target COL") from error
     return str(target)
 
 
@@ -87,7 +87,7 @@ def side_columns(model: Any, folder: Path, duration: str | None, names: Sequence
     method = METHODS[name]
     if "duration" not in (*method.requires, *method.accepts):
         if duration is not None:
-            raise UsageError(f"--duration is for methods that use it, however: {folder} was fitted with {name!r}, "
+            raise UsageError(f"--duration is for methods that use it, but {folder} was fitted with {name!r}, "
                              "which does not; leave it out")  # fmt: skip
         return {}
     columns = remembered_sides(folder) if duration is None else {"duration": duration}
@@ -100,7 +100,7 @@ def side_columns(model: Any, folder: Path, duration: str | None, names: Sequence
             has = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
             raise UsageError(
                 f"{data} must have the column {column!r}{did_you_mean(column, names)}, the {side} that method {name!r} "
-                f"needs, however: its columns are {has}; add it, or name another with --{side} COL"
+                f"needs, but its columns are {has}; add it, or name another with --{side} COL"
             )
     return columns
 
@@ -113,7 +113,7 @@ def remembered_sides(folder: Path) -> dict[str, str] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, AttributeError) as error:
-        raise UsageError(f"{folder / NOTES} must name the side columns, however: it is damaged; "
+        raise UsageError(f"{folder / NOTES} must name the side columns, but it is damaged; "
                          "pass --duration COL") from error  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def side_values(column: pd.Series[Any], side: str, data: Path, first: int = 0) -
     wrong = np.flatnonzero(~np.isfinite(values) | (values < 0))
     if len(wrong):
         raise UsageError(
-            f"{side} {column.name!r} must be a finite number from 0 on in every row of {data}, however: row "
+            f"{side} {column.name!r} must be a finite number from 0 on in every row of {data}, but row "
             f"{first + int(wrong[0]) + 1} has {values[wrong[0]]}; correct or remove such rows"
         )
     return np.asarray(values)

@@ -39,14 +39,14 @@ def list_examples(*lines: str) -> str:
 def as_count(text: str) -> int:
     """A whole number from 1 on."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, however: {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, but got {text!r}")
     return int(text)
 
 
 def as_seed(text: str) -> int:
     """A whole number that all random generators accept."""
     if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 4294967295, however: {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 4294967295, but got {text!r}")
     return int(text)
 
 
@@ -54,7 +54,7 @@ def as_seconds(text: str) -> float:
     """A positive and finite number."""
     value = as_float(text)
     if value is None or not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, however: {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, but got {text!r}")
     return value
 
 
@@ -62,7 +62,7 @@ def as_share(text: str) -> float:
     """A number between 0 and 1, both excluded."""
     value = as_float(text)
     if value is None or not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"must lie between 0 and 1, as 0.9 does, however: {text!r}")
+        raise argparse.ArgumentTypeError(f"must lie between 0 and 1, as 0.9 does, but got {text!r}")
     return value
 
 
@@ -76,7 +76,7 @@ def as_levels(text: str) -> list[float]:
     known = [level for level in levels if level is not None and 0 <= level <= 1]
     if len(set(known)) < len(levels):
         raise argparse.ArgumentTypeError(
-            f"must be different levels from 0 to 1 with commas between, as 0.05,0.5,0.95 are, however: {text!r}"
+            f"must be different levels from 0 to 1 with commas between, as 0.05,0.5,0.95 are, but got {text!r}"
         )
     return known
 
@@ -91,7 +91,7 @@ def as_statistic(text: str) -> str | float:
     if text in ("median", "mean", "mode", "qwk", "native") or (level is not None and 0 <= level <= 1):
         return text if level is None else level
     known = "median, mean, mode, qwk, native or a level from 0 to 1"
-    raise argparse.ArgumentTypeError(f"must be {known}, however: {text!r}")
+    raise argparse.ArgumentTypeError(f"must be {known}, but got {text!r}")
 
 
 def as_names(text: str) -> list[str]:
@@ -103,7 +103,7 @@ def as_names(text: str) -> list[str]:
     names = [part.strip() for part in text.split(",")]
     if len(names) < 2 or "" in names or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(
-            f"must list two or more different grades, lowest first, as low,mid,high, however: {text!r}"
+            f"must list two or more different grades, lowest first, as low,mid,high, but got {text!r}"
         )
     return names
 

@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
     if out is not None:
         tables.check_table_output(out, arguments.force)
         if out.resolve() == data.resolve():
-            raise UsageError(f"--out must be another file than DATA, however: both are {data}; choose another")
+            raise UsageError(f"--out must be another file than DATA, but both are {data}; choose another")
     answerer = RowAnswerer(arguments)
     with _output(out) as write, answered_chunks(data, *answerer.ask(data, names)) as chunks:
         for chunk, answers in chunks:
@@ -121,19 +121,17 @@ def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:
     ends = [] if arguments.coverage is None else ["low", "high"]
     if not model.has_distribution and (arguments.quantiles or (ends and model.conformal_ is None)):
         option, cure = ("--quantiles", "") if arguments.quantiles else ("--coverage", ", or fit with --calibration")
-        raise UsageError(f"{option} needs a distribution, however: method {model.settings_.method!r} predicts a point; "
+        raise UsageError(f"{option} needs a distribution, but method {model.settings_.method!r} predicts a point; "
                          f"leave {option} out{cure}")  # fmt: skip
     if not is_classifier(model):
         if arguments.statistic == "qwk":
-            raise UsageError("--statistic qwk is for grades, however: MODEL predicts an amount; use median or mean")
+            raise UsageError("--statistic qwk is for grades, but MODEL predicts an amount; use median or mean")
         levels = [f"q{level!r}" for level in arguments.quantiles]
         return ["prediction", *levels, *ends]
     if arguments.quantiles:
-        raise UsageError("--quantiles is for amounts, however: MODEL predicts grades; use their p_ columns")
+        raise UsageError("--quantiles is for amounts, but MODEL predicts grades; use their p_ columns")
     if arguments.statistic not in (None, "median", "mode", "qwk", "native"):
-        raise UsageError(
-            f"--statistic of grades must be median, mode or qwk, or native, however: {arguments.statistic}"
-        )
+        raise UsageError(f"--statistic of grades must be median, mode or qwk, or native, but got {arguments.statistic}")
     return ["prediction", *(f"p_{grade}" for grade in model.classes_), *ends]
 
 
@@ -144,12 +142,12 @@ def _threshold(model: Any, arguments: argparse.Namespace) -> float | None:
     count, steps = model.settings_.n_samples, model.settings_.method_settings.get("n_steps")
     if arguments.samples not in (None, count):
         raise UsageError(
-            f"--coverage of a calibrated MODEL needs the {count} samples per row that it was calibrated with, however: "
+            f"--coverage of a calibrated MODEL needs the {count} samples per row that it was calibrated with, but got "
             f"--samples {arguments.samples}; leave --samples or --coverage out"
         )
     if arguments.steps not in (None, steps):
         raise UsageError(
-            "--coverage of a calibrated MODEL needs the steps of the chain that it was calibrated with, however: "
+            "--coverage of a calibrated MODEL needs the steps of the chain that it was calibrated with, but got "
             f"--steps {arguments.steps}; leave --steps or --coverage out"
         )
     return float(model.conformal_.threshold(arguments.coverage))
@@ -161,7 +159,7 @@ def _kept_columns(arguments: argparse.Namespace, names: list[str], outputs: list
     clashes = [name for name in keep if name in outputs]
     if clashes:
         raise UsageError(
-            f"kept columns must not be called like the answer's, however: {', '.join(map(repr, clashes))}; "
+            f"kept columns must not be called like the answer's, but got {', '.join(map(repr, clashes))}; "
             "rename them in DATA or keep others"
         )
     return keep

@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the page, print the numbers, or both."""
     if arguments.out is None and not arguments.json:
-        raise UsageError("a report must go somewhere, however: neither --out nor --json is given; add --out page.html")
+        raise UsageError("a report must go somewhere, but neither --out nor --json is given; add --out page.html")
     if arguments.out is not None:
         tables.check_output(Path(arguments.out), arguments.force)
     cells, n_damaged = _read([Path(name) for name in arguments.results])
@@ -70,12 +70,12 @@ def _read(paths: list[Path]) -> tuple[Cells, int]:
     lines, n_damaged = [], 0
     for path in paths:
         if not path.is_file():
-            raise UsageError(f"results must be files that diffor bench wrote, however: {path} is none; check the path")
+            raise UsageError(f"results must be files that diffor bench wrote, but {path} is none; check the path")
         found, damaged = read_lines(path)
         lines += found
         n_damaged += damaged
     if not lines:
-        raise UsageError(f"results must hold at least one finished cell, however: {', '.join(map(str, paths))} "
+        raise UsageError(f"results must hold at least one finished cell, but got {', '.join(map(str, paths))} "
                          "hold none; run diffor bench first")  # fmt: skip
     return latest_cells(lines), n_damaged
 
@@ -84,7 +84,7 @@ def _chosen(cells: Cells, wanted: list[str] | None, without: list[str]) -> list[
     known = {method for _, method, _ in cells}
     for name in (*(wanted or ()), *without):
         if name not in known:
-            raise UsageError(f"a method must be among the results, however: {name!r} is not"
+            raise UsageError(f"a method must be among the results, but {name!r} is not"
                              f"{did_you_mean(name, known)}")  # fmt: skip
     if wanted is not None:
         return [name for name in wanted if name not in without]

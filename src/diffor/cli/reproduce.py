@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     folder, size = Path(arguments.out), None if arguments.size == "paper" else arguments.size
     stem = arguments.name if size is None else f"{arguments.name}-{size}"
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out must be a folder, however: {folder} is a file; name another")
+        raise UsageError(f"--out must be a folder, but {folder} is a file; name another")
     if folder.is_dir():
         for ending in (".html", ".json"):
             tables.check_output(folder / f"{stem}{ending}", arguments.force)
@@ -94,7 +94,7 @@ def _run_grid(grid: Grid, arguments: argparse.Namespace, size: str | None, out: 
     plans = [found for plan in grid.plans(size) if (found := _with_found(plan, arguments.root)) is not None]
     if not plans:
         below = f" below {arguments.root}" if arguments.root else ", and --root is not given"
-        raise UsageError(f"{grid.name} needs at least one of its data sets, however: none is found{below}; "
+        raise UsageError(f"{grid.name} needs at least one of its data sets, but none is found{below}; "
                          "see diffor datasets")  # fmt: skip
     out.parent.mkdir(parents=True, exist_ok=True)
     wanted = set()
@@ -116,7 +116,7 @@ def _read(grid: Grid, cells: Cells) -> Findings:
     if failed:
         print(f"{len(failed)} of {len(cells)} cells failed, the first with: {failed[0]['error']}", file=sys.stderr)
     if len(failed) == len(cells):
-        raise UsageError(f"{grid.name} needs at least one cell that ends well, however: all {len(cells)} failed; "
+        raise UsageError(f"{grid.name} needs at least one cell that ends well, but all {len(cells)} failed; "
                          "the lines say why")  # fmt: skip
     with library_messages():
         return grid.read({place: line for place, line in cells.items() if line["status"] == "ok"})

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     from diffor.serving.scoring.shards import Job, committed_rows, find_inputs, plan_shards
 
     if arguments.address is not None and arguments.engine != "ray":
-        raise UsageError(f"--address is for --engine ray, however: --engine {arguments.engine}; leave it out")
+        raise UsageError(f"--address is for --engine ray, but got --engine {arguments.engine}; leave it out")
     inputs, folder = find_inputs(arguments.inputs), Path(os.path.abspath(arguments.out))
     check_folder(folder, inputs)
     options = {name: value for name, value in vars(arguments).items() if name not in NOT_ANSWERED}

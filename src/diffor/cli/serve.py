@@ -68,7 +68,7 @@ def as_port(text: str) -> int:
     (0, 8000)
     """
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 65535, however: {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 65535, but got {text!r}")
     return int(text)
 
 
@@ -80,7 +80,7 @@ def as_milliseconds(text: str) -> float:
     """
     value = as_float(text)
     if value is None or not 0 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1000, however: {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1000, but got {text!r}")
     return value
 
 
@@ -128,12 +128,12 @@ def _token(arguments: argparse.Namespace) -> str | None:
     token: str | None = os.environ.get(TOKEN_VARIABLE) if arguments.token is None else arguments.token
     if token is None and arguments.host not in LOOPBACK:
         raise UsageError(
-            f"a host that other machines reach needs a token, however: --host {arguments.host} comes without; add "
+            f"a host that other machines reach needs a token, but got --host {arguments.host} comes without; add "
             f"--token TEXT or set {TOKEN_VARIABLE}, or bind to 127.0.0.1"
         )
     if token is not None and (len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
         raise UsageError(
-            f"a token must have at least {MIN_TOKEN} letters, digits or signs without spaces, however: it has "
+            f"a token must have at least {MIN_TOKEN} letters, digits or signs without spaces, but it has "
             f"{len(token)} characters; make one with python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     return token
@@ -176,7 +176,7 @@ def _bind(host: str, port: int) -> socket.socket:
         listening.listen(2048)
     except OSError as error:
         raise UsageError(
-            f"{host}:{port} must be free to listen on, however: {error.strerror or error}; choose another with --host "
+            f"{host}:{port} must be free to listen on, but got {error.strerror or error}; choose another with --host "
             "or --port"
         ) from error
     return listening

@@ -55,12 +55,12 @@ def is_streamed(arguments: argparse.Namespace) -> bool:
     for name, option in OF_STREAMS.items():
         if getattr(arguments, name) is not None:
             raise UsageError(
-                f"{option} is for Parquet files that are streamed, however: {arguments.data} is read as a whole; "
+                f"{option} is for Parquet files that are streamed, but {arguments.data} is read as a whole; "
                 "pass a folder or a quoted pattern of Parquet files, or leave it out"
             )
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise UsageError(
-            f"several processes must stream Parquet files, however: {arguments.data} is read as a whole; pass a folder "
+            f"several processes must stream Parquet files, but {arguments.data} is read as a whole; pass a folder "
             "or a quoted pattern of Parquet files, or start a single process"
         )
     return False
@@ -70,7 +70,7 @@ def check_streamed(arguments: argparse.Namespace) -> None:
     """Refuse what streams cannot do."""
     for name, (option, cure) in NOT_OF_STREAMS.items():
         if getattr(arguments, name) is not None:
-            raise UsageError(f"{option} is for files that are read as a whole, however: {arguments.data} is streamed; "
+            raise UsageError(f"{option} is for files that are read as a whole, but {arguments.data} is streamed; "
                              f"{cure}")  # fmt: skip
 
 

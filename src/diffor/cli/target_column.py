@@ -35,7 +35,7 @@ def find_grades(column: pd.Series[Any], listed: Sequence[str] | None, classify: 
         return ["False", "True"]
     found = [str(value) for value in column.dropna().unique()[:5]]
     raise UsageError(
-        f"target {column.name!r} must hold numbers unless its grades are listed, however: it holds "
+        f"target {column.name!r} must hold numbers unless its grades are listed, but it holds "
         f"{', '.join(map(repr, found))}; pass --grades with all of them, lowest first"
     )
 
@@ -62,7 +62,7 @@ def _as_numeric_grades(grades: Sequence[str], column: pd.Series[Any]) -> list[An
     known = [number for number in numbers if number is not None]
     if len(known) < len(numbers):
         wrong = grades[numbers.index(None)]
-        raise UsageError(f"--grades must be numbers as target {column.name!r} holds them, however: {wrong!r}; "
+        raise UsageError(f"--grades must be numbers as target {column.name!r} holds them, but got {wrong!r}; "
                          "list the numbers, lowest first")  # fmt: skip
     return [int(number) for number in known] if all(number.is_integer() for number in known) else known
 
@@ -72,7 +72,7 @@ def _whole_grades(column: pd.Series[Any]) -> list[Any]:
     fractions = values[values % 1 != 0]
     if len(fractions):
         raise UsageError(
-            f"--classify needs whole numbers in target {column.name!r}, however: {fractions.iloc[0]}; "
+            f"--classify needs whole numbers in target {column.name!r}, but got {fractions.iloc[0]}; "
             "list the grades with --grades, or leave --classify out to predict an amount"
         )
     return [int(value) for value in sorted(values.unique())]
@@ -82,7 +82,7 @@ def _refuse_missing(column: pd.Series[Any], data: Path) -> None:
     missing = column.isna().to_numpy().nonzero()[0]
     if len(missing):
         raise UsageError(
-            f"target {column.name!r} must be known in every row of {data}, however: {len(missing)} of {len(column)} "
+            f"target {column.name!r} must be known in every row of {data}, but {len(missing)} of {len(column)} "
             f"rows have none, the first is row {missing[0] + 1}; remove these rows"
         )
 
@@ -102,7 +102,7 @@ def true_targets(model: Any, target: str, data: Path) -> NDArray[Any]:
     wrong = (places < 0).nonzero()[0]
     if len(wrong):
         raise UsageError(
-            f"target {target!r} must hold the model's grades {', '.join(map(str, listed or []))}, however: "
+            f"target {target!r} must hold the model's grades {', '.join(map(str, listed or []))}, but "
             f"{len(wrong)} of {len(values)} rows do not, the first is row {wrong[0] + 1} with {values[wrong[0]]!r}; "
             "remove or correct these rows"
         )

@@ -74,9 +74,9 @@ def run(arguments: argparse.Namespace) -> None:
 def _check_study(study: Path, out: Path) -> None:
     """Refuse a study that would be lost with the model's folder, or cannot be written."""
     if out.resolve() in study.resolve().parents:
-        raise UsageError(f"--study must lie outside the model folder {out}, however: {study}; choose another")
+        raise UsageError(f"--study must lie outside the model folder {out}, but got {study}; choose another")
     if study.is_dir():
-        raise UsageError(f"--study must be a file, however: {study} is a folder; choose another")
+        raise UsageError(f"--study must be a file, but {study} is a folder; choose another")
     tables.check_parent(study)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 
 
 class UsageError(Exception):
@@ -16,15 +16,9 @@ class UsageError(Exception):
 @contextmanager
 def library_messages(where: str = "") -> Iterator[None]:
     """Pass on what the library says about wrong values; whatever else goes wrong keeps its traceback."""
-    from diffor.training.checkpoint import CheckpointError
-
     try:
         yield
-    except (CheckpointError, FloatingPointError) as error:
-        raise UsageError(where + str(error)) from error
-    except (ValueError, TypeError) as error:
-        if "however:" not in str(error):  # the mark of messages that are meant for users
-            raise
+    except (UserError, FloatingPointError) as error:
         raise UsageError(where + str(error)) from error
 
 
@@ -45,5 +39,5 @@ def require_columns(wanted: Sequence[str], known: Sequence[str], data: Path) -> 
         shown = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in missing[:5])
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         has = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-        raise UsageError(f"{data} must have the column {shown}{more}, however: its columns are {has}; "
+        raise UsageError(f"{data} must have the column {shown}{more}, but its columns are {has}; "
                          "check the names")  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from diffor.core.prediction import Array, Prediction, check_open_share, checked_levels, even_edges
+from diffor.errors import UserError, UserTypeError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,7 +50,7 @@ class CdfPrediction(Prediction):
         self.knots, self.heights = _checked(knots, heights)
         self.point: Array | None = None if point is None else np.asarray(point)
         if self.point is not None and self.point.shape != self.heights.shape[:1]:
-            raise ValueError(f"point must have one value per row, {len(self)}, however: shape={self.point.shape}")
+            raise UserError(f"point must have one value per row, {len(self)}, but got shape={self.point.shape}")
 
     @cached_property
     def samples(self) -> Array:
@@ -93,7 +94,7 @@ class CdfPrediction(Prediction):
 
     def widen(self, factor: float, low: float, high: float) -> Prediction:
         """Refused: what is needed is a recalibration of the heights."""
-        raise TypeError("only samples can be widened, however: this is a CdfPrediction; change its heights instead")
+        raise UserTypeError("only samples can be widened, but this is a CdfPrediction; change its heights instead")
 
     # --- the pieces between neighbouring knots ---
 
@@ -383,15 +384,15 @@ def _checked(knots: ArrayLike, heights: ArrayLike) -> tuple[Array, Array]:
     places, levels = np.asarray(knots, dtype=np.float64), np.asarray(heights, dtype=np.float64)
     if places.ndim != 1 or len(places) < 2 or levels.ndim != 2 or levels.shape[1] != len(places):
         given = f"knots.shape={places.shape}, heights.shape={levels.shape}"
-        raise ValueError(f"knots must have shape (m,), m at least 2, and heights (rows, m), however: {given}")
+        raise UserError(f"knots must have shape (m,), m at least 2, and heights (rows, m), but got {given}")
     if not np.isfinite(places).all() or (np.diff(places) < 0).any():
-        raise ValueError(f"knots must be finite numbers that do not fall, however: {places.tolist()}")
+        raise UserError(f"knots must be finite numbers that do not fall, but got {places.tolist()}")
     steps = np.diff(levels, axis=1)
     ends = np.abs(levels[:, 0]) <= _HEIGHT_ERROR, np.abs(levels[:, -1] - 1) <= _HEIGHT_ERROR
     wrong = ~((steps >= -_HEIGHT_ERROR).all(axis=1) & ends[0] & ends[1])
     if wrong.any():
         row = int(wrong.argmax())
-        raise ValueError(f"heights must rise from 0 to 1, however: those of row {row} are {levels[row].tolist()}")
+        raise UserError(f"heights must rise from 0 to 1, but those of row {row} are {levels[row].tolist()}")
     outer = np.ones(len(places), dtype=bool)  # of a knot that occurs more than twice only the outer heights count
     outer[1:-1] = (places[1:-1] != places[:-2]) | (places[1:-1] != places[2:])
     if not outer.all():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from diffor.errors import UserError
+
 
 class ByteDropout(nn.Module):
     """Dropout that decides each element by one random byte, where the standard one draws a whole number for it.
@@ -21,7 +23,7 @@ class ByteDropout(nn.Module):
     def __init__(self, rate: float) -> None:
         super().__init__()
         if not 0 <= rate < 1:
-            raise ValueError(f"dropout must lie in [0, 1), however: dropout={rate}")
+            raise UserError(f"dropout must lie in [0, 1), but got dropout={rate}")
         self.dropped = min(round(rate * 256), 255)  # bytes below this one drop their element
 
     def forward(self, values: Tensor) -> Tensor:

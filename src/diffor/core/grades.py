@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from diffor.errors import UserError
+
 if TYPE_CHECKING:
     from diffor.core.prediction import Prediction
 
@@ -95,17 +97,17 @@ def decide_grades(probabilities: Array, decision: str, spread: Spread = AS_THEY_
 def check_decision(decision: str, known: tuple[str, ...] = DECISIONS) -> None:
     """Refuse a decision that does not exist."""
     if decision not in known:
-        raise ValueError(f"decision must be one of {', '.join(known)}, however: decision={decision!r}")
+        raise UserError(f"decision must be one of {', '.join(known)}, but got decision={decision!r}")
 
 
 def find_grades(y: Any, grades: Any) -> Array:
     """The grades from lowest to highest. **Shape:** ``(K,)``."""
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
+        raise UserError("requires y to be passed, but the target y is None")
     if grades is not None:
         listed = np.asarray(grades)
         if listed.ndim != 1 or len(np.unique(listed)) != len(listed):
-            raise ValueError(f"grades must list each grade once, lowest first, however: grades={grades!r}")
+            raise UserError(f"grades must list each grade once, lowest first, but got grades={grades!r}")
         return listed
     dtype = getattr(y, "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
@@ -130,8 +132,8 @@ def grade_codes(y: Any, classes: Array, name: str) -> NDArray[np.int64]:
     wrong = np.flatnonzero(codes < 0)
     if len(wrong):
         shown = ", ".join(f"row {row}: {column.iloc[row]!r}" for row in wrong[:3])
-        raise ValueError(
-            f"{name} must hold grades only, no NaN or inf, however: {len(wrong)} of {len(codes)} values are none of "
+        raise UserError(
+            f"{name} must hold grades only, no NaN or inf, but {len(wrong)} of {len(codes)} values are none of "
             f"{classes.tolist()} ({shown}{', ...' if len(wrong) > 3 else ''}); correct them or list them in grades"
         )
     return codes.astype(np.int64)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffor.errors import UserError
+
 if TYPE_CHECKING:
     from PIL import Image
 
@@ -42,10 +44,10 @@ class BrokenImage:
     @property
     def message(self) -> str:
         """What to tell the user."""
-        return f"{self.name} must be a whole image, however: {self.cause}; fetch it again or leave it out"
+        return f"{self.name} must be a whole image, but got {self.cause}; fetch it again or leave it out"
 
 
-class BrokenImageError(ValueError):
+class BrokenImageError(UserError):
     """An image cannot be decoded; the message names it."""
 
 
@@ -146,7 +148,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "I" or image.mode.startswith("I;16"):
         image = _to_eight_bits(image)
     if image.mode == "F":
-        raise ValueError("its pixels are floating-point numbers without a known range; convert it to 8 or 16 bits")
+        raise UserError("its pixels are floating-point numbers without a known range; convert it to 8 or 16 bits")
     if not image.has_transparency_data:
         return image.convert("RGB")
     seen_through = image.convert("RGBA")
@@ -160,6 +162,6 @@ def _to_eight_bits(image: Image.Image) -> Image.Image:
     """A grey image of 16 bits, or of 16 bits stored in 32, as one of 8."""
     values = np.asarray(image).astype(np.int64)
     if values.size and (values.min() < 0 or values.max() > 65535):
-        raise ValueError(f"its pixels reach from {values.min()} to {values.max()}; convert it to 8 or 16 bits")
+        raise UserError(f"its pixels reach from {values.min()} to {values.max()}; convert it to 8 or 16 bits")
     grey: Image.Image = require_pillow().fromarray(((values * 255 + 32767) // 65535).astype(np.uint8))
     return grey

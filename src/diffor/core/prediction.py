@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from diffor.core.grades import grade_shares
+from diffor.errors import UserError
 from diffor.metrics import crps_each, pit_values
 
 Array = NDArray[np.floating]
@@ -38,11 +39,11 @@ class Prediction:
     def __init__(self, samples: ArrayLike, point: ArrayLike | None = None) -> None:
         values = np.asarray(samples)
         if values.ndim != 2 or values.shape[1] < 1:
-            raise ValueError(f"samples must have shape (rows, at least one sample), however: shape={values.shape}")
+            raise UserError(f"samples must have shape (rows, at least one sample), but got shape={values.shape}")
         self._samples: Array = values
         self.point: Array | None = None if point is None else np.asarray(point)
         if self.point is not None and self.point.shape != values.shape[:1]:
-            raise ValueError(f"point must have one value per row, {values.shape[:1]}, however: {self.point.shape}")
+            raise UserError(f"point must have one value per row, {values.shape[:1]}, but got {self.point.shape}")
 
     @property
     def samples(self) -> Array:
@@ -159,7 +160,7 @@ class Prediction:
         if name in ("mean", "median", "mode"):
             return np.asarray(getattr(self, str(name)))
         known = "'mean', 'median', 'mode', 'native' or a level in [0, 1]"
-        raise ValueError(f"statistic must be {known}, however: {name!r}")
+        raise UserError(f"statistic must be {known}, but got {name!r}")
 
     def cdf(self, values: ArrayLike) -> Array:
         """Probability of a value at or below each of ``values``.
@@ -180,7 +181,7 @@ class Prediction:
         """
         edges = np.asarray(cuts, dtype=np.float64)
         if edges.ndim != 1 or len(edges) == 0 or not (np.diff(edges) > 0).all() or not np.isfinite(edges).all():
-            raise ValueError(f"cuts must be finite numbers that strictly rise, however: {np.asarray(cuts).tolist()}")
+            raise UserError(f"cuts must be finite numbers that strictly rise, but got {np.asarray(cuts).tolist()}")
         cumulative = self.cdf(edges[None, :])
         ends = np.zeros((len(self), 1)), np.ones((len(self), 1))
         return np.asarray(np.diff(np.concatenate([ends[0], cumulative, ends[1]], axis=1), axis=1))
@@ -229,21 +230,21 @@ def checked_levels(levels: ArrayLike) -> Array:
     """Levels of quantiles as an array; refuse those that are no probability. **Shape:** a number or ``(q,)``."""
     wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
     if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all():
-        raise ValueError(f"quantile levels must lie in [0, 1], however: {np.asarray(levels).tolist()}")
+        raise UserError(f"quantile levels must lie in [0, 1], but got {np.asarray(levels).tolist()}")
     return wanted
 
 
 def check_open_share(coverage: float) -> None:
     """Refuse a coverage that no interval has."""
     if not 0 < coverage < 1:
-        raise ValueError(f"coverage must lie strictly between 0 and 1, however: coverage={coverage}")
+        raise UserError(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}")
 
 
 def even_edges(n_increments: int, low: float, high: float) -> Array:
     """Ends of equal intervals. **Shape:** ``(n_increments + 1,)``."""
     if n_increments < 1 or not low < high:
         given = f"n_increments={n_increments}, low={low}, high={high}"
-        raise ValueError(f"increments need at least one interval and low below high, however: {given}")
+        raise UserError(f"increments need at least one interval and low below high, but got {given}")
     return np.linspace(low, high, n_increments + 1)
 
 

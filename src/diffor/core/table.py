@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_array
 
+from diffor.errors import UserError, UserTypeError
+
 
 def as_table(X: Any) -> pd.DataFrame:
     """Read numpy arrays, pandas and polars frames, Arrow tables, lists and tensors as a pandas frame.
@@ -24,7 +26,7 @@ def as_table(X: Any) -> pd.DataFrame:
     if module == "pyarrow" and hasattr(X, "schema"):
         return _check_size(X.to_pandas(date_as_object=False))
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise TypeError("X must be dense, however: it is a sparse matrix; pass X.toarray()")
+        raise UserTypeError("X must be dense, but it is a sparse matrix; pass X.toarray()")
     # Strings and missing values are welcome here; the shape is not left to guess.
     dense = check_array(X, dtype=None, ensure_all_finite=False, input_name="X")
     if dense.dtype.kind in "US":  # numpy spells the numbers of a mixed list; its own items keep their kinds
@@ -36,17 +38,17 @@ def as_table(X: Any) -> pd.DataFrame:
 def _check_size(table: pd.DataFrame) -> pd.DataFrame:
     for count, thing in ((table.shape[1], "feature(s)"), (table.shape[0], "sample(s)")):
         if count == 0:
-            raise ValueError(f"X must not be empty, however: it has 0 {thing} (shape={table.shape})")
+            raise UserError(f"X must not be empty, but it has 0 {thing} (shape={table.shape})")
     repeated = table.columns[table.columns.duplicated()]
     if len(repeated):
-        raise ValueError(f"column names must be unique, however: {repeated[0]!r} stands twice; rename one")
+        raise UserError(f"column names must be unique, but got {repeated[0]!r} stands twice; rename one")
     return table
 
 
 def _from_polars(X: Any) -> pd.DataFrame:
     if not hasattr(X, "get_columns"):
         cure = ".collect()" if hasattr(X, "collect") else ".to_frame()"
-        raise TypeError(f"X must be a polars DataFrame, however: it is a {type(X).__name__}; call {cure} first")
+        raise UserTypeError(f"X must be a polars DataFrame, but it is a {type(X).__name__}; call {cure} first")
     table: pd.DataFrame = pd.DataFrame({column.name: column.to_numpy() for column in X.get_columns()})
     return table
 
@@ -70,9 +72,9 @@ def match_columns(table: pd.DataFrame, names: list[Hashable]) -> pd.DataFrame:
     if missing or extra:
         parts = [f"{word}: {', '.join(map(repr, which[:5]))}" for word, which in
                  (("missing", missing), ("not seen in fit", extra)) if which]  # fmt: skip
-        raise ValueError(
+        raise UserError(
             "The feature names should match those that were passed during fit: X must have the columns of the "
-            f"training table, however: {'; '.join(parts)}"
+            f"training table, but got {'; '.join(parts)}"
         )
     ordered: pd.DataFrame = table.loc[:, names]
     return ordered
@@ -90,11 +92,11 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray[Any, np.dtype[np.flo
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have one value per row, shape ({n},), however: shape={weights.shape}")
+        raise UserError(f"sample_weight must have one value per row, shape ({n},), but got shape={weights.shape}")
     if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
         wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
-        raise ValueError(
-            "sample_weight must be finite, not negative and not all zero, however: "
+        raise UserError(
+            "sample_weight must be finite, not negative and not all zero, but got "
             f"{f'{len(wrong)} weights are not, such as {wrong[0]}' if len(wrong) else 'all are zero'}; correct them"
         )
     return np.asarray(weights / weights.mean())

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffor.core.grades import AS_THEY_ARE, Spread
+from diffor.errors import UserError
 
 Array = NDArray[np.floating]
 TRANSFORMS = ("uniform", "quantile", "log")
@@ -32,7 +33,7 @@ class TargetScale:
 
     def __init__(self, bounds: tuple[float, float] | None = None, transform: str = "uniform") -> None:
         if transform not in TRANSFORMS:
-            raise ValueError(f"transform must be one of {', '.join(TRANSFORMS)}, however: transform={transform!r}")
+            raise UserError(f"transform must be one of {', '.join(TRANSFORMS)}, but got transform={transform!r}")
         if bounds is not None:
             check_bounds(bounds)
         self.bounds = bounds
@@ -161,7 +162,7 @@ def check_bounds(bounds: Any) -> None:
     """Refuse bounds that are not two finite numbers, the lower first."""
     pair = np.asarray(bounds, dtype=np.float64) if np.ndim(bounds) == 1 and len(bounds) == 2 else np.array([])
     if pair.size != 2 or not np.isfinite(pair).all() or pair[0] >= pair[1]:
-        raise ValueError(f"bounds must be two finite numbers (low, high) with low < high, however: bounds={bounds!r}")
+        raise UserError(f"bounds must be two finite numbers (low, high) with low < high, but got bounds={bounds!r}")
 
 
 def check_inside(y: Array, bounds: tuple[float, float], name: str = "y") -> None:
@@ -175,8 +176,8 @@ def check_inside(y: Array, bounds: tuple[float, float], name: str = "y") -> None
             rows = np.flatnonzero(wrong)
             shown = ", ".join(f"row {row}: {y[row]}" for row in rows[:3])
             more = ", ..." if len(rows) > 3 else ""
-            raise ValueError(
-                f"{name} {rule}, however: {len(rows)} of {len(y)} values {fault} ({shown}{more}); "
+            raise UserError(
+                f"{name} {rule}, but {len(rows)} of {len(y)} values {fault} ({shown}{more}); "
                 "remove or correct these rows" + (", or widen the bounds" if "bounds" in rule else "")
             )
 

@@ -17,7 +17,7 @@ from diffor.datasets.paper.image_sets import AESTHETICS, AGE, IMAGE_DISTRIBUTION
 from diffor.datasets.paper.table_sets import LIFETIME, TABLE_DISTRIBUTIONS, WATCH_TIME
 from diffor.datasets.readers.reading import Distribution
 from diffor.datasets.samples import Dataset, Samples
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 
 _SHARED = (*UCI, *ORDINAL, CDNOW, VLENGAGEMENT)
 _PAPER = (*AGE, *AESTHETICS, *WATCH_TIME, *LIFETIME)
@@ -68,7 +68,7 @@ def find_dataset(name: str) -> Dataset:
     if name.startswith(PREFIX):
         return openml_dataset(name)
     hint = did_you_mean(name, DATASETS)
-    raise ValueError(f"name must be one of {', '.join(sorted(DATASETS))}, or openml:ID, however: name={name!r}{hint}")
+    raise UserError(f"name must be one of {', '.join(sorted(DATASETS))}, or openml:ID, but got name={name!r}{hint}")
 
 
 __all__ = [

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from diffor.datasets.readers.reading import Survey
 from diffor.datasets.samples import Rows, Samples
+from diffor.errors import UserError
 
 SHARES = (0.8, 0.1, 0.1)
 """Training, validation and test shares of the paper."""
@@ -44,10 +45,10 @@ class Split:
             seen[rows] = True
         n_double = sum(map(len, parts)) - int(seen.sum())
         if n_double:
-            raise ValueError(f"the parts of a split must not share rows, however: {n_double} rows are in two parts")
+            raise UserError(f"the parts of a split must not share rows, but {n_double} rows are in two parts")
         if not len(self.training) or not len(self.test):
-            raise ValueError(
-                f"a split must have training and test rows, however: {len(self.training)} and {len(self.test)} "
+            raise UserError(
+                f"a split must have training and test rows, but {len(self.training)} and {len(self.test)} "
                 "of them; use another protocol, or complete the files"
             )
 
@@ -85,8 +86,8 @@ def _fill_parts(ends: list[int], n_groups: int, shares: Sequence[float]) -> list
     """Move the ends of the first two parts so that every part with a share has a group."""
     wanted = [int(share > 0) for share in shares]
     if n_groups < sum(wanted):
-        raise ValueError(
-            f"{sum(wanted)} parts need {sum(wanted)} groups or more, however: there are {n_groups}; complete the files"
+        raise UserError(
+            f"{sum(wanted)} parts need {sum(wanted)} groups or more, but there are {n_groups}; complete the files"
         )
     second = min(max(ends[1], wanted[0] + wanted[1]), n_groups - wanted[2])
     return [min(max(ends[0], wanted[0]), second - wanted[1]), second]
@@ -96,9 +97,9 @@ def check_shares(shares: Sequence[float]) -> None:
     """Refuse shares that are not three, negative, or do not add up to one; only validation may have none."""
     sound = len(shares) == 3 and min(shares) >= 0 and abs(sum(shares) - 1) < 1e-9
     if not sound or shares[0] == 0 or shares[2] == 0:
-        raise ValueError(
+        raise UserError(
             "shares must be those of training, validation and test, add up to 1, and leave rows for training and test, "
-            f"however: shares={tuple(shares)}"
+            f"but got shares={tuple(shares)}"
         )
 
 
@@ -110,9 +111,9 @@ def leave_group_out(groups: ArrayLike, index: int, validation_share: float = VAL
     """
     names = np.unique(groups)
     if not 0 <= index < len(names):
-        raise ValueError(
+        raise UserError(
             f"index must lie in 0 to {len(names) - 1}, because each of the {len(names)} groups is left out once, "
-            f"however: index={index}"
+            f"but got index={index}"
         )
     return named_test_rows(np.asarray(groups) == names[index], index, validation_share, groups)
 
@@ -128,7 +129,7 @@ def named_test_rows(
     chosen = np.asarray(is_test).astype(bool)
     others = np.flatnonzero(~chosen)
     if not 0 <= validation_share < 1:
-        raise ValueError(f"validation_share must lie in [0, 1), however: validation_share={validation_share}")
+        raise UserError(f"validation_share must lie in [0, 1), but got validation_share={validation_share}")
     if not len(others):
         return Split(others, others, np.flatnonzero(chosen))
     names = np.arange(len(chosen)) if groups is None else np.asarray(groups)
@@ -149,9 +150,8 @@ def rank_parts(rank: ArrayLike, validation_rank: int = VALIDATION_RANK, test_ran
     [1, 3]
     """
     if not 0 <= validation_rank < test_rank:
-        raise ValueError(
-            "ranks must rise from validation to test, "
-            f"however: validation_rank={validation_rank}, test_rank={test_rank}"
+        raise UserError(
+            f"ranks must rise from validation to test, but got validation_rank={validation_rank}, test_rank={test_rank}"
         )
     ranks = np.asarray(rank)
     return Split(
@@ -168,9 +168,9 @@ def folder_parts(folders: ArrayLike, index: int) -> Split:
     [0, 5, 6, 7, 8, 9]
     """
     if not 0 <= index < len(FIRST_FOLDERS):
-        raise ValueError(
+        raise UserError(
             f"index must lie in 0 to {len(FIRST_FOLDERS) - 1}, because the benchmark has five splits, "
-            f"however: index={index}"
+            f"but got index={index}"
         )
     place = (np.asarray(folders) - FIRST_FOLDERS[index]) % N_FOLDERS
     return _split_by_part(np.searchsorted([6, 8], place, side="right"))
@@ -211,12 +211,12 @@ def _split_by_part(part: NDArray[np.int64]) -> Split:
 def split_samples(samples: Samples, index: int, protocol: str = "random") -> Split:
     """Divide samples by a protocol: ``random``, ``folders``, ``one-out``, ``rank`` or ``given``; see `PROTOCOLS`."""
     if protocol not in PROTOCOLS:
-        raise ValueError(f"protocol must be one of {', '.join(PROTOCOLS)}, however: protocol={protocol!r}")
+        raise UserError(f"protocol must be one of {', '.join(PROTOCOLS)}, but got protocol={protocol!r}")
     split = PROTOCOLS[protocol](samples, index)
     crossing = crossing_groups(split, samples.groups)
     if crossing:
-        raise ValueError(
-            f"groups must stay in one part, however: protocol {protocol!r} divides {len(crossing)} of them, "
+        raise UserError(
+            f"groups must stay in one part, but protocol {protocol!r} divides {len(crossing)} of them, "
             f"the first is {crossing[0]}; fetch the files again"
         )
     return split
@@ -249,7 +249,7 @@ def _folders(samples: Samples, index: int) -> Split:
 
 def _one_out(samples: Samples, index: int) -> Split:
     if samples.groups is None:
-        raise ValueError("protocol 'one-out' leaves out a group, however: these samples have no groups; use 'random'")
+        raise UserError("protocol 'one-out' leaves out a group, but these samples have no groups; use 'random'")
     return leave_group_out(samples.groups, index)
 
 
@@ -263,8 +263,8 @@ def _given(samples: Samples, index: int) -> Split:
 
 def _side(samples: Samples, column: str) -> NDArray[np.float64]:
     if column not in samples.side:
-        raise ValueError(
-            f"this protocol needs the side column {column!r}, however: these samples have "
+        raise UserError(
+            f"this protocol needs the side column {column!r}, but these samples have "
             f"{', '.join(samples.side) or 'none'}; use 'random', or complete the files"
         )
     return samples.side[column]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffor.encoders.tabular.inputs import TabularInputs
 from diffor.encoders.tabular.networks import TabularEncoder
+from diffor.errors import UserError
 
 if TYPE_CHECKING:
     from diffor.encoders.images.inputs import ImageInputs as ImageInputs
@@ -28,9 +29,9 @@ def make_tabular_encoder(name: str, inputs: TabularInputs, width: int, n_layers:
     if name not in ENCODERS:
         from diffor.encoders.images.networks import IMAGE_ENCODERS, TIMM
 
-        raise ValueError(
+        raise UserError(
             f"encoder must be one of auto, {', '.join(ENCODERS)}, or, for images, {', '.join(IMAGE_ENCODERS)}, "
-            f"{TIMM}NAME or a network, however: encoder={name!r}"
+            f"{TIMM}NAME or a network, but got encoder={name!r}"
         )
     return ENCODERS[name](
         inputs.n_numbers,

@@ -27,6 +27,7 @@ from diffor.core.prediction import Prediction
 from diffor.core.table import as_table
 from diffor.core.target import GradeScale, TargetScale
 from diffor.encoders import TabularInputs
+from diffor.errors import UserError, UserTypeError
 from diffor.estimators.calibration import ValidationScore
 from diffor.estimators.conformal import Calibration
 from diffor.estimators.cross_fitted import CrossFitted
@@ -112,13 +113,13 @@ class OrdinalEstimator(HubMethods, RowReading):
         """Check what can be checked before looking at data, and settle the preset's settings."""
         if (X_val is None) != (y_val is None):
             given, absent = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
-            raise ValueError(f"X_val and y_val belong together, however: only {given} was given; pass {absent} too")
+            raise UserError(f"X_val and y_val belong together, but only {given} was given; pass {absent} too")
         if not 0 <= self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction must lie in [0, 1), however: validation_fraction={self.validation_fraction}"
+            raise UserError(
+                f"validation_fraction must lie in [0, 1), but got validation_fraction={self.validation_fraction}"
             )
         if self.time_limit is not None and not self.time_limit > 0:
-            raise ValueError(f"time_limit must be positive seconds or None, however: time_limit={self.time_limit}")
+            raise UserError(f"time_limit must be positive seconds or None, but got time_limit={self.time_limit}")
         make_tracker(self.log_to)
         self.settings_ = resolve_settings(self.preset, self.get_params(deep=False))
 
@@ -128,8 +129,8 @@ class OrdinalEstimator(HubMethods, RowReading):
         method = METHODS[name]
         if task not in method.tasks:
             able = [other for other in METHODS if task in METHODS[other].tasks]
-            raise ValueError(
-                f"method {name!r} predicts {' and '.join(method.tasks)}, however: the targets are "
+            raise UserError(
+                f"method {name!r} predicts {' and '.join(method.tasks)}, but the targets are "
                 f"{'ordered grades' if task == 'grades' else 'values'}; use one of {', '.join(able)}"
             )
         if (
@@ -260,8 +261,8 @@ class OrdinalEstimator(HubMethods, RowReading):
             is_costly = METHODS[self.settings_.method].draws_are_costly
             score = ValidationScore(valid.to(device), y_valid, self.scale_, 16 if is_costly else CHEAP_SAMPLES)
         elif self.settings_.method_settings.get("decoding") == "fusion":
-            raise ValueError(
-                "decoding='fusion' fits its weights on validation rows, however: there are none; "
+            raise UserError(
+                "decoding='fusion' fits its weights on validation rows, but there are none; "
                 "pass X_val and y_val, or more rows"
             )
         fingerprint = self._fingerprint(data) + run
@@ -298,7 +299,7 @@ class OrdinalEstimator(HubMethods, RowReading):
     def ensemble_(self) -> OrdinalEnsemble:
         """The members of a model that is an encoder and a method."""
         if not isinstance(self.model_, OrdinalEnsemble):
-            raise TypeError("members of an encoder and a method are asked for, however: this model is cross-fitted")
+            raise UserTypeError("members of an encoder and a method are asked for, but this model is cross-fitted")
         return self.model_
 
     def _network_maker(self, fill: bool = True) -> MakeImages | None:
@@ -330,7 +331,7 @@ class OrdinalEstimator(HubMethods, RowReading):
         check_is_fitted(self, "model_")
         count = self.settings_.n_samples if n_samples is None else n_samples
         if count < 1:
-            raise ValueError(f"the number of samples must be at least 1, however: {count}")
+            raise UserError(f"the number of samples must be at least 1, but got {count}")
         model = self._with_steps(n_steps)
         for rows in self.row_blocks(X, side):
             with limit_threads(self.n_jobs):
@@ -342,12 +343,12 @@ class OrdinalEstimator(HubMethods, RowReading):
         if n_steps is None:
             return self.model_
         if not METHODS[self.settings_.method].has_chain or isinstance(self.model_, CrossFitted):
-            raise ValueError(
-                f"n_steps is for methods with a chain, however: method={self.settings_.method!r} has none; "
+            raise UserError(
+                f"n_steps is for methods with a chain, but got method={self.settings_.method!r} has none; "
                 "leave n_steps out"
             )
         if n_steps < 1:
-            raise ValueError(f"n_steps must be at least 1, however: n_steps={n_steps}")
+            raise UserError(f"n_steps must be at least 1, but got n_steps={n_steps}")
         return with_steps(self.model_, n_steps)
 
     def _check_as_calibrated(self, n_samples: int | None, n_steps: int | None) -> None:
@@ -355,8 +356,8 @@ class OrdinalEstimator(HubMethods, RowReading):
         known = {"n_samples": self.settings_.n_samples, "n_steps": self.settings_.method_settings.get("n_steps")}
         for name, asked in (("n_samples", n_samples), ("n_steps", n_steps)):
             if asked not in (None, known[name]):
-                raise ValueError(
-                    f"a calibrated model's guarantee needs the {name} that it was calibrated with, however: "
+                raise UserError(
+                    f"a calibrated model's guarantee needs the {name} that it was calibrated with, but got "
                     f"{name}={asked}; leave {name} out, or fit and conformalize a model with it"
                 )
 
@@ -375,7 +376,7 @@ class OrdinalEstimator(HubMethods, RowReading):
         """Draws from each row's distribution. **Shape:** -> ``(rows, n)``."""
         check_is_fitted(self, "model_")
         if n < 1:
-            raise ValueError(f"the number of samples must be at least 1, however: {n}")
+            raise UserError(f"the number of samples must be at least 1, but got {n}")
         model, parts = self._with_steps(n_steps), []
         for rows in self.row_blocks(X, side):
             with limit_threads(self.n_jobs):
@@ -392,8 +393,8 @@ class OrdinalEstimator(HubMethods, RowReading):
     def _check_distribution(self, wanted: str, cure: str) -> None:
         """Refuse what only a distribution can answer, where the method predicts a point."""
         if not self.has_distribution:
-            raise ValueError(
-                f"{wanted} need a distribution, however: method {self.settings_.method!r} predicts a point; {cure}"
+            raise UserError(
+                f"{wanted} need a distribution, but method {self.settings_.method!r} predicts a point; {cure}"
             )
 
     def predict_increments(self, X: Any, n_increments: int = 8, **side: Any) -> Array:
@@ -411,17 +412,17 @@ class OrdinalEstimator(HubMethods, RowReading):
 
     def _check_conformalize(self, X_cal: Any, y_cal: Any) -> None:
         """Refuse calibration rows that are none, or do not fit each other, and models without training."""
-        rule = "conformalize needs a trained model, however: this %(name)s is not fitted yet; call fit first"
+        rule = "conformalize needs a trained model, but this %(name)s is not fitted yet; call fit first"
         check_is_fitted(self, "model_", msg=rule)
         n_targets = 0 if y_cal is None else np.size(y_cal)
         if n_targets == 0:
-            raise ValueError(
-                "conformalize needs at least one row, however: y_cal has 0; pass rows that were kept out of training"
+            raise UserError(
+                "conformalize needs at least one row, but y_cal has 0; pass rows that were kept out of training"
             )
         n_rows = len(as_table(X_cal) if self.images_ is None else self._open(X_cal))
         if n_rows != n_targets:
-            raise ValueError(
-                f"X_cal and y_cal must be equally long, however: {n_rows} rows and {n_targets} targets; "
+            raise UserError(
+                f"X_cal and y_cal must be equally long, but {n_rows} rows and {n_targets} targets; "
                 "pass both from one table"
             )
 
@@ -485,5 +486,5 @@ def as_groups(groups: Any, n_rows: int) -> NDArray[np.int64] | None:
         return None
     codes, _ = pd.factorize(np.asarray(groups).ravel(), use_na_sentinel=False)
     if len(codes) != n_rows:
-        raise ValueError(f"groups must have one value per row, {n_rows}, however: {len(codes)}")
+        raise UserError(f"groups must have one value per row, {n_rows}, but got {len(codes)}")
     return np.asarray(codes, dtype=np.int64)

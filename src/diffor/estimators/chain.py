@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from diffor.core.method import OrdinalModel
+from diffor.errors import UserError
 from diffor.estimators.base import OrdinalEstimator
 from diffor.methods import METHODS
 from diffor.training.loop import limit_threads
@@ -35,8 +36,8 @@ def own_features(model: OrdinalEstimator, X: Any) -> tuple[OrdinalModel, Tensor,
 def first_own_member(model: OrdinalEstimator) -> tuple[int, OrdinalModel]:
     """The first member whose method is DiffoR's, and its place among all."""
     if not has_chain(model):
-        raise ValueError(
-            f"only a method with a chain has a theory to measure, however: method={model.settings_.method!r}; "
+        raise UserError(
+            f"only a method with a chain has a theory to measure, but got method={model.settings_.method!r}; "
             "fit DiffoRRegressor('paper') or DiffoRClassifier('paper')"
         )
     return 0, model.ensemble_.models[0]

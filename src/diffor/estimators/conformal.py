@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from diffor.core.cdf_prediction import CdfPrediction
 from diffor.core.prediction import Prediction
+from diffor.errors import UserError
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ class Calibration:
         """Keep the scores of calibration rows; infinity marks a row that no answer holds. **Shape:** ``(n,)``."""
         values = np.asarray(scores, dtype=np.float64)
         if values.ndim != 1 or len(values) == 0 or np.isnan(values).any():
-            raise ValueError(f"scores must be one number for each of one row or more, however: shape={values.shape}")
+            raise UserError(f"scores must be one number for each of one row or more, but got shape={values.shape}")
         return cls(np.sort(values[np.isfinite(values)]), len(values), widest)
 
     def threshold(self, coverage: float) -> float:
@@ -61,13 +62,13 @@ class Calibration:
             return float(self.scores[rank - 1])
         if rank > self.n_rows:
             message = (
-                f"coverage={coverage} needs at least {rows_needed(coverage)} calibration rows, however: there are "
+                f"coverage={coverage} needs at least {rows_needed(coverage)} calibration rows, but there are "
                 f"{self.n_rows}; the answer is the whole range: call conformalize with more rows or ask for less"
             )
         else:
             outside = self.n_rows - len(self.scores)
             message = (
-                f"coverage={coverage} must be reached inside the range of the training targets, however: {outside} of "
+                f"coverage={coverage} must be reached inside the range of the training targets, but {outside} of "
                 f"{self.n_rows} calibration targets lie outside it; the answer is the whole range: fit with wider "
                 "bounds or ask for less"
             )
@@ -104,7 +105,7 @@ def _as_share(coverage: float) -> Fraction:
 def check_coverage(coverage: float) -> None:
     """Refuse a coverage that is no probability, or a certain one."""
     if not 0 < coverage < 1:
-        raise ValueError(f"coverage must lie strictly between 0 and 1, however: coverage={coverage}; ask for 0.9, say")
+        raise UserError(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}; ask for 0.9, say")
 
 
 # --- values in bounds: intervals whose ends are equally deep, and beyond what has any probability ---

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from diffor.encoders import TabularInputs
 from diffor.encoders.tabular.fold_networks import FoldNetworks, NetworkSettings
+from diffor.errors import UserError
 from diffor.estimators.cross_fitted import CrossFitted, recalibrated
 from diffor.estimators.held_out import (
     FoldBatches,
@@ -297,8 +298,8 @@ def choose_held(table: Table, n_folds: int | str, seed: int, most: int = 5) -> H
         n_folds = min(most if n_rows < SMALL else max(math.ceil(most / 2), 2) if n_rows < MEDIUM else 2, n_parts)
     if int(n_folds) > n_parts:
         thing = "rows" if table.groups is None else "groups"
-        raise ValueError(
-            f"n_folds must be at most the number of {thing}, {n_parts}, however: n_folds={n_folds}; pass fewer folds"
+        raise UserError(
+            f"n_folds must be at most the number of {thing}, {n_parts}, but got n_folds={n_folds}; pass fewer folds"
         )
     return hold_out(n_rows, int(n_folds), seed, table.groups)
 

@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from diffor.core.method import Inputs
 from diffor.encoders.tabular.fold_networks import FoldNetworks, NetworkSettings
+from diffor.errors import UserError
 from diffor.estimators.base import OrdinalEstimator
 from diffor.estimators.cross_fitted import CrossFitted
 from diffor.estimators.cross_fitting import make_networks
@@ -43,11 +44,11 @@ class Lessons:
 
     def __post_init__(self) -> None:
         if self.max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, however: max_steps={self.max_steps}")
+            raise UserError(f"max_steps must be at least 1, but got max_steps={self.max_steps}")
         if self.max_rows < MIN_ROWS:
-            raise ValueError(f"max_rows must be at least {MIN_ROWS}, however: max_rows={self.max_rows}")
+            raise UserError(f"max_rows must be at least {MIN_ROWS}, but got max_rows={self.max_rows}")
         if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be positive, however: learning_rate={self.learning_rate}")
+            raise UserError(f"learning_rate must be positive, but got learning_rate={self.learning_rate}")
 
 
 class Pupil(nn.Module):
@@ -113,11 +114,11 @@ class Teacher(OrdinalEstimator):
 
 def check_teacher(teacher: OrdinalEstimator) -> None:
     """Refuse a model that is not fitted, or that already answers by one network."""
-    rule = "distill needs a trained model, however: this %(name)s is not fitted yet; call fit first"
+    rule = "distill needs a trained model, but this %(name)s is not fitted yet; call fit first"
     check_is_fitted(teacher, "model_", msg=rule)
     if not isinstance(teacher.model_, CrossFitted):
-        raise ValueError(
-            "distill is for priors and cross-fitted networks, however: this model is an encoder and the method "
+        raise UserError(
+            "distill is for priors and cross-fitted networks, but this model is an encoder and the method "
             f"{teacher.settings_.method!r}; use it as it is"
         )
 
@@ -147,8 +148,8 @@ def teach(teacher: Teacher, student: Teacher, rows: PassedRows, lessons: Lessons
 def _draw_rows(rows: PassedRows, limit: int, seed: int) -> PassedRows:
     """All rows, or of more than the limit so many of them, in their order; too few are refused."""
     if len(rows) < MIN_ROWS:
-        raise ValueError(
-            f"distill needs at least {MIN_ROWS} rows, however: X has {len(rows)}; "
+        raise UserError(
+            f"distill needs at least {MIN_ROWS} rows, but X has {len(rows)}; "
             "pass more, as those that were trained on: they need no targets"
         )
     if len(rows) <= limit:

@@ -23,6 +23,7 @@ from diffor.core.table import check_weights, match_columns
 from diffor.encoders.images.inputs import ImageInputs, ImageRows
 from diffor.encoders.images.lazy import LazyImages
 from diffor.encoders.images.transforms import pixel_digests
+from diffor.errors import UserTypeError
 
 IMAGE_BLOCK_ROWS = 128
 """Images that are decoded at a time in prediction; worker processes are one block ahead."""
@@ -136,7 +137,7 @@ class ImageReader:
 
     def _decoded(self, rows: PassedRows) -> PassedRows:
         if rows.images is None:
-            raise TypeError("rows must have images to be decoded")
+            raise UserTypeError("rows must have images to be decoded")
         pixels = rows.images[:]
         digests = torch.cat([pixel_digests(pixels), column_digests(rows.table, len(rows))], dim=1)
         return PassedRows(rows.table, pixels=pixels, digests=digests)
@@ -165,12 +166,12 @@ class ImageReader:
     @torch.inference_mode()
     def _encode(self, block: PassedRows) -> NDArray[np.float32]:
         if self.frozen is None or block.pixels is None:
-            raise TypeError("features need a frozen network and decoded images")
+            raise UserTypeError("features need a frozen network and decoded images")
         parameter = next(self.frozen.parameters(), None)
         device = block.pixels.device if parameter is None else parameter.device
         features: NDArray[np.float32] = self.frozen(block.pixels.to(device)).float().cpu().numpy()
         if not np.isfinite(features).all():
-            raise FloatingPointError("features must be finite, however: the encoder gave others; check its weights")
+            raise FloatingPointError("features must be finite, but the encoder gave others; check its weights")
         return features
 
     def tensors(self) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples
 from diffor.core.grades import find_grades, grade_codes
 from diffor.core.table import as_table, check_weights
 from diffor.encoders.images.choice import reads_images
+from diffor.errors import UserError
 from diffor.estimators.api import Estimator
 from diffor.estimators.grades import GradeEstimator
 from diffor.estimators.saved_params import as_json_params
@@ -37,9 +38,9 @@ class SearchRows:
         self.X, self.n = X, _num_samples(X)
         self.y = np.asarray(y)
         if len(self.y) != self.n:
-            raise ValueError(f"X and y must be equally long, however: {self.n} rows and {len(self.y)} targets")
+            raise UserError(f"X and y must be equally long, but {self.n} rows and {len(self.y)} targets")
         if self.n < MIN_ROWS:
-            raise ValueError(f"tune needs at least {MIN_ROWS} rows, however: {self.n}; fit the preset as it is")
+            raise UserError(f"tune needs at least {MIN_ROWS} rows, but got {self.n}; fit the preset as it is")
         self.weights = check_weights(sample_weight, self.n)
         self.side = {name: np.asarray(column) for name, column in side.items()}
         self.grades: list[Any] | None = None
@@ -56,7 +57,7 @@ class SearchRows:
             held = np.sort(order[: max(round(HELD_BACK * self.n), 1)])
             return [(np.setdiff1d(order, held), held)]
         if n_folds > self.n:
-            raise ValueError(f"n_folds must be at most the number of rows, {self.n}, however: n_folds={n_folds}")
+            raise UserError(f"n_folds must be at most the number of rows, {self.n}, but got n_folds={n_folds}")
         return [(np.setdiff1d(order, held), np.sort(held)) for held in np.array_split(order, n_folds)]
 
     def fit(self, model: Any, places: NDArray[Any] | None) -> None:

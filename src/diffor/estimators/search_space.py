@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffor.encoders.images.choice import reads_images
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 from diffor.estimators.grades import GradeEstimator
 from diffor.estimators.settings import PRESETS, resolve_settings
 
@@ -78,7 +78,7 @@ def search_space(estimator: Any) -> Space:
     """
     if estimator.preset not in SPACES:
         hint = did_you_mean(str(estimator.preset), PRESETS)
-        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, however: preset={estimator.preset!r}{hint}")
+        raise UserError(f"preset must be one of {', '.join(PRESETS)}, but got preset={estimator.preset!r}{hint}")
     given = estimator.get_params(deep=False)
     left_out: tuple[str, ...] = OF_VALUES if isinstance(estimator, GradeEstimator) else ()
     if reads_images(resolve_settings(estimator.preset, given).encoder):

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from diffor.encoders.images.choice import NETWORK, ImageChoice, reads_images
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 from diffor.estimators.cross_fitting import KINDS
 from diffor.methods import METHODS
 from diffor.training.loop import TrainConfig
@@ -177,16 +177,16 @@ def _check_images(settings: Settings, given: dict[str, Any]) -> None:
         default = Settings()
         wrong = [name for name in OF_IMAGES if getattr(settings, name) != getattr(default, name)]
         if wrong:
-            raise ValueError(
-                f"{wrong[0]} is for encoders of images, however: encoder={settings.encoder!r} reads tables; "
+            raise UserError(
+                f"{wrong[0]} is for encoders of images, but got encoder={settings.encoder!r} reads tables; "
                 f"leave {wrong[0]} out or choose an encoder of images"
             )
         return
     image_choice(settings, given.get("encoder")).inputs(settings.image_settings)
     rate = settings.backbone_learning_rate
     if rate is not None and not rate > 0:
-        raise ValueError(
-            f"backbone_learning_rate must be positive, however: backbone_learning_rate={rate}; "
+        raise UserError(
+            f"backbone_learning_rate must be positive, but got backbone_learning_rate={rate}; "
             "choose freeze_backbone=True for a network that is not to learn"
         )
 
@@ -205,15 +205,15 @@ def choose_dropout(settings: Settings, n_rows: int) -> float:
 def check_method(settings: Settings) -> None:
     """Refuse a method that does not exist, and settings that its class does not take."""
     if settings.method not in METHODS:
-        raise ValueError(
-            f"method must be one of {', '.join(METHODS)}, however: method={settings.method!r}"
+        raise UserError(
+            f"method must be one of {', '.join(METHODS)}, but got method={settings.method!r}"
             + did_you_mean(str(settings.method), METHODS)
         )
     known = [name for name in inspect.signature(METHODS[settings.method]).parameters if name != "n_features"]
     for name in settings.method_settings:
         if name not in known:
-            raise ValueError(
-                f"method_settings of {settings.method!r} must be among {', '.join(known) or 'none'}, however: {name!r}"
+            raise UserError(
+                f"method_settings of {settings.method!r} must be among {', '.join(known) or 'none'}, but got {name!r}"
                 + did_you_mean(str(name), known)
             )
 
@@ -224,21 +224,19 @@ def _check_core(settings: Settings, given: dict[str, Any]) -> None:
         left_out = {"prior": "auto", "keep_out_of_fold": False}
         wrong = [name for name in (*OF_CORE, "n_increments") if given.get(name) not in (None, left_out.get(name))]
         if wrong and settings.method == PAPER and wrong[0] == "n_increments":
-            raise ValueError(
-                "the paper's increments are a setting of its method, however: n_increments is given; "
+            raise UserError(
+                "the paper's increments are a setting of its method, but n_increments is given; "
                 'write method_settings={"n_increments": ...}'
             )
         if wrong:
-            raise ValueError(
-                f"{wrong[0]} is for the method {CORE!r}, however: method={settings.method!r}; leave it out"
-            )
+            raise UserError(f"{wrong[0]} is for the method {CORE!r}, but got method={settings.method!r}; leave it out")
     for name, least in (("n_folds", 2), ("n_increments", 1)):
         value = getattr(settings, name)
         if value != "auto" and not (isinstance(value, int) and value >= least):
-            raise ValueError(f"{name} must be 'auto' or at least {least}, however: {name}={value!r}")
+            raise UserError(f"{name} must be 'auto' or at least {least}, but got {name}={value!r}")
     for kind in settings.kinds:
         if kind not in KINDS:
-            raise ValueError(f"kinds must be among {', '.join(KINDS)}, however: {kind!r}{did_you_mean(kind, KINDS)}")
+            raise UserError(f"kinds must be among {', '.join(KINDS)}, but got {kind!r}{did_you_mean(kind, KINDS)}")
 
 
 def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
@@ -249,7 +247,7 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
     """
     if preset not in PRESETS:
         hint = did_you_mean(str(preset), PRESETS)
-        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, however: preset={preset!r}{hint}")
+        raise UserError(f"preset must be one of {', '.join(PRESETS)}, but got preset={preset!r}{hint}")
     known = {field.name for field in fields(Settings)}
     changed = {name: value for name, value in given.items() if name in known and value is not None}
     for name in ("encoder", "prior"):
@@ -272,7 +270,7 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
         settings = adapt_to_images(settings, given)
     for name in ("n_samples", "n_members", "max_steps", "batch_size", "evaluate_every", "patience", "accumulate"):
         if not (isinstance(getattr(settings, name), int) and getattr(settings, name) >= 1):
-            raise ValueError(f"{name} must be at least 1, however: {name}={getattr(settings, name)}")
+            raise UserError(f"{name} must be at least 1, but got {name}={getattr(settings, name)}")
     if not settings.learning_rate > 0:
-        raise ValueError(f"learning_rate must be positive, however: learning_rate={settings.learning_rate}")
+        raise UserError(f"learning_rate must be positive, but got learning_rate={settings.learning_rate}")
     return settings

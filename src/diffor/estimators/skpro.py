@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from diffor.errors import UserTypeError
 from diffor.estimators.api import DiffoRRegressor
 from diffor.estimators.values import ValueEstimator
 
@@ -56,8 +57,8 @@ class SkproRegressor(BaseProbaRegressor):
     def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> SkproRegressor:
         self.estimator_ = DiffoRRegressor() if self.estimator is None else clone(self.estimator)
         if not isinstance(self.estimator_, ValueEstimator):
-            raise TypeError(
-                "estimator must be a DiffoRRegressor or an OrdinalRegressor, however: "
+            raise UserTypeError(
+                "estimator must be a DiffoRRegressor or an OrdinalRegressor, but got "
                 f"{type(self.estimator_).__name__}; grades have no distribution in skpro"
             )
         self._y_columns = y.columns

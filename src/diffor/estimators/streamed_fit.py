@@ -20,7 +20,7 @@ from diffor.core.row_noise import row_keys
 from diffor.encoders import TabularInputs
 from diffor.encoders.images.choice import reads_images
 from diffor.encoders.tabular.inputs import CategoryColumn, NumericColumn
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 from diffor.estimators.api import Estimator
 from diffor.estimators.base import unchanged_by_failure
 from diffor.estimators.calibration import MAX_VALID_ROWS
@@ -75,7 +75,7 @@ class Stream:
         for name in ("epochs", "lanes", "hash_buckets"):
             given = getattr(self, name)
             if given is not None and given < 1:
-                raise ValueError(f"{name} must be at least 1, however: {name}={given}")
+                raise UserError(f"{name} must be at least 1, but got {name}={given}")
 
 
 def fit_stream(model: AnyEstimator, stream: Stream, world: World | None = None) -> AnyEstimator:
@@ -130,13 +130,13 @@ class _StreamedFit:
             if name not in known:
                 shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
                 raise DataError(
-                    f"{self.table.paths[0]} must have the column {name!r}{did_you_mean(name, known)}, however: its "
+                    f"{self.table.paths[0]} must have the column {name!r}{did_you_mean(name, known)}, but its "
                     f"columns are {shown}; check the names"
                 )
         features = [name for name in known if name not in (stream.target, stream.weight, *stream.drop)]
         if not features:
             raise DataError(
-                f"{self.table.paths[0]} must have columns to predict from, however: target, weight and drop took all"
+                f"{self.table.paths[0]} must have columns to predict from, but target, weight and drop took all"
             )
         return features
 
@@ -146,7 +146,7 @@ class _StreamedFit:
         for rank, (digest, n_files, n_rows) in enumerate(seen):
             if digest != seen[0][0]:
                 raise DataError(
-                    f"all processes must see the same files, however: {self.stream.data} is {seen[0][1]} files with "
+                    f"all processes must see the same files, but {self.stream.data} is {seen[0][1]} files with "
                     f"{seen[0][2]} rows for process 0 and {n_files} files with {n_rows} rows for process {rank}; "
                     "keep them in a shared folder, or copy all of them to every machine"
                 )
@@ -166,15 +166,15 @@ class _StreamedFit:
         """Refuse what streams cannot do."""
         model = self.model
         if reads_images(model.settings_.encoder):
-            raise ValueError(
-                f"files are streamed into encoders of tables, however: encoder={model.settings_.encoder!r} reads "
+            raise UserError(
+                f"files are streamed into encoders of tables, but got encoder={model.settings_.encoder!r} reads "
                 "images; embed the images first"
             )
         wanted = model.get_params(deep=False)
         for name, left_out in (("prior", "auto"), ("n_folds", None)):
             if wanted.get(name, left_out) not in (left_out, None):
-                raise ValueError(
-                    f"{name} must be left out where files are streamed, however: {name}={wanted[name]!r}; "
+                raise UserError(
+                    f"{name} must be left out where files are streamed, but got {name}={wanted[name]!r}; "
                     "priors and folds need the table in memory"
                 )
         model.settings_ = train_on_encoder(
@@ -190,7 +190,7 @@ class _StreamedFit:
         name, statistics = self.stream.target, found.columns[self.stream.target]
         if statistics.n_missing:
             raise DataError(
-                f"target {name!r} must be known in every row, however: {statistics.n_missing} of {self.table.n_rows} "
+                f"target {name!r} must be known in every row, but {statistics.n_missing} of {self.table.n_rows} "
                 f"rows have none, the first is {self.table.describe(statistics.first_missing)}; remove these rows"
             )
         if self.is_graded:
@@ -199,7 +199,7 @@ class _StreamedFit:
         bounds = self.model.bounds
         if bounds is not None and not (bounds[0] <= statistics.low and statistics.high <= bounds[1]):
             raise DataError(
-                f"target {name!r} must lie inside bounds={tuple(bounds)}, however: it goes from {statistics.low} to "
+                f"target {name!r} must lie inside bounds={tuple(bounds)}, but it goes from {statistics.low} to "
                 f"{statistics.high}; remove or correct these rows, or widen the bounds"
             )
 
@@ -212,7 +212,7 @@ class _StreamedFit:
         _check_numbers(name, "weight", weights, "name another column")
         if weights.n_missing or weights.low < 0 or not weights.total > 0:
             raise DataError(
-                f"weight {name!r} must be a number from 0 on in every row and positive in some, however: "
+                f"weight {name!r} must be a number from 0 on in every row and positive in some, but "
                 f"{weights.n_missing} are missing and they go from {weights.low} to {weights.high}; correct these rows"
             )
         return float(weights.total / self.table.n_rows)
@@ -222,7 +222,7 @@ class _StreamedFit:
         if self.is_graded:
             statistics: LevelStatistics = found.columns[self.stream.target]
             if statistics.levels is None:
-                raise DataError(f"target {self.stream.target!r} must hold grades, however: it has about "
+                raise DataError(f"target {self.stream.target!r} must hold grades, but it has about "
                                 f"{statistics.count} levels; predict values instead")  # fmt: skip
             self.model._settle_grades(self._as_grades(sorted(statistics.levels)))
             return
@@ -294,7 +294,7 @@ class _StreamedFit:
         begun = self.world.answer(lambda: json.loads(path.read_text())["lanes"] if path.exists() else None)
         if begun is not None and wanted is not None and wanted != begun:
             raise CheckpointError(
-                f"a run must keep its number of lanes, however: lanes={wanted} and {path} says {begun}; leave it out, "
+                f"a run must keep its number of lanes, but got lanes={wanted} and {path} says {begun}; leave it out, "
                 "or choose another checkpoint folder"
             )
         lanes = int(begun or wanted or self.world.size)
@@ -333,4 +333,4 @@ def category_column(name: str, statistics: LevelStatistics, hash_buckets: int | 
 def _check_numbers(name: str, role: str, statistics: Any, cure: str) -> None:
     if isinstance(statistics, LevelStatistics):
         some = ", ".join(repr(level) for level in sorted(statistics.levels or ())[:3])
-        raise DataError(f"{role} {name!r} must hold numbers, however: it holds text ({some}); {cure}")
+        raise DataError(f"{role} {name!r} must hold numbers, but it holds text ({some}); {cure}")

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from tqdm import tqdm
 
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 from diffor.estimators.api import Estimator
 from diffor.estimators.search_rows import SearchRows
 from diffor.estimators.search_space import Space, search_space
@@ -107,11 +107,11 @@ def _require_optuna() -> None:
 
 def _check_numbers(n_trials: int | None, time_limit: float | None, n_folds: int | None) -> None:
     if n_trials is not None and n_trials < 1:
-        raise ValueError(f"n_trials must be at least 1, however: n_trials={n_trials}")
+        raise UserError(f"n_trials must be at least 1, but got n_trials={n_trials}")
     if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be positive seconds or None, however: time_limit={time_limit}")
+        raise UserError(f"time_limit must be positive seconds or None, but got time_limit={time_limit}")
     if n_folds is not None and n_folds < 2:
-        raise ValueError(f"n_folds must be at least 2, or None for a fifth of the rows, however: n_folds={n_folds}")
+        raise UserError(f"n_folds must be at least 2, or None for a fifth of the rows, but got n_folds={n_folds}")
 
 
 def _prepare(estimator: Estimator, grades: list[Any] | None, random_state: int) -> Any:
@@ -131,12 +131,12 @@ def _check_space(base: Any, space: Space) -> Space:
     known = base.get_params(deep=False)
     for name in space:
         if name not in known:
-            raise ValueError(
-                f"space must name settings of {type(base).__name__}, however: {name!r}{did_you_mean(name, known)}"
+            raise UserError(
+                f"space must name settings of {type(base).__name__}, but got {name!r}{did_you_mean(name, known)}"
             )
     if not space:
-        raise ValueError(
-            "there must be something to search, however: every setting of the space is given to the estimator; "
+        raise UserError(
+            "there must be something to search, but every setting of the space is given to the estimator; "
             "leave some at None, or pass space="
         )
     return space
@@ -166,13 +166,13 @@ class _Search:
                 self.study.set_user_attr("fingerprint", fingerprint)
         except Exception as error:
             reason = " ".join(str(error).split())[:200]
-            raise ValueError(
-                f"study must be a file that this search can keep its trials in, however: {path} is refused "
+            raise UserError(
+                f"study must be a file that this search can keep its trials in, but {path} is refused "
                 f"({type(error).__name__}: {reason}); choose another"
             ) from error
         if known not in (None, fingerprint):
-            raise ValueError(
-                f"study must belong to the same rows, settings and seed, however: {path} is of another search; "
+            raise UserError(
+                f"study must belong to the same rows, settings and seed, but {path} is of another search; "
                 "choose another file or delete it"
             )
         running = optuna.trial.TrialState.RUNNING
@@ -286,8 +286,8 @@ class _Search:
         trials = self.trials()
         finished = [(trial.score, trial.number, trial) for trial in trials if trial.score is not None]
         if not finished:
-            raise ValueError(
-                f"a search must finish at least one trial, however: it was stopped before ({stopped}); "
+            raise UserError(
+                f"a search must finish at least one trial, but it was stopped before ({stopped}); "
                 "give it more time, or lower max_steps"
             )
         score, _, best = min(finished)
@@ -321,14 +321,14 @@ def _study_lock(path: str | Path | None) -> Iterator[None]:
     try:
         lock.touch()
     except OSError as error:
-        raise ValueError(
-            f"study must be a file in a folder that can be written, however: {place} ({error.strerror}); choose another"
+        raise UserError(
+            f"study must be a file in a folder that can be written, but got {place} ({error.strerror}); choose another"
         ) from error
     with open(lock, "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise ValueError(
-                f"study must be continued by one process at a time, however: another one has {place}; wait for it"
+            raise UserError(
+                f"study must be continued by one process at a time, but another one has {place}; wait for it"
             ) from error
         yield

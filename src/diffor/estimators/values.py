@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from diffor.core.prediction import Prediction
 from diffor.core.table import check_weights
 from diffor.core.target import TargetScale, check_inside
+from diffor.errors import UserError
 from diffor.estimators.base import Array, OrdinalEstimator, unchanged_by_failure
 from diffor.estimators.conformal import Calibration, interval_scores, open_intervals
 from diffor.methods import METHODS
@@ -203,9 +204,9 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
 def as_values(y: Any, name: str) -> NDArray[np.float64]:
     """Targets as float64. **Shape:** ``(n,)``."""
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
+        raise UserError("requires y to be passed, but the target y is None")
     column = column_or_1d(y, warn=True)
     try:
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers, however: {error}; grades belong to DiffoRClassifier") from error
+        raise UserError(f"{name} must hold numbers, but got {error}; grades belong to DiffoRClassifier") from error

@@ -58,11 +58,11 @@ def borders_of(model: Estimator) -> Borders:
     methods = [member.method for member in model.model_.models]
     if not all(isinstance(method, OneCall) for method in methods):
         raise ExportError(
-            f"only the method {METHOD!r} can be exported, however: {model.settings_.method!r}; fit that one"
+            f"only the method {METHOD!r} can be exported, but got {model.settings_.method!r}; fit that one"
         )
     borders = [method.borders for method in methods if isinstance(method, OneCall)]
     if not all(np.array_equal(one.edges, borders[0].edges) for one in borders):
-        raise ExportError("members must share their borders to be exported, however: they differ; fit them together")
+        raise ExportError("members must share their borders to be exported, but they differ; fit them together")
     return borders[0]
 
 

@@ -52,7 +52,7 @@ class RawColumns:
         for column in categories:
             if column.levels is None:
                 raise ExportError(
-                    f"columns must keep a list of their levels to be exported, however: {column.name!r} has so many "
+                    f"columns must keep a list of their levels to be exported, but {column.name!r} has so many "
                     "that they are hashed; group rare levels, or turn them into numbers, and fit again"
                 )
         levels = {level for column in categories for level in column.levels or ()}

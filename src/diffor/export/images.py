@@ -36,7 +36,7 @@ def check_network(encoder: Encoder) -> None:
     backbone = encoder.backbone if isinstance(encoder, ImageEncoder) else encoder
     if type(backbone) not in BACKBONES:
         raise ExportError(
-            f"networks of images must be among {', '.join(IMAGE_ENCODERS)} to be exported, however: "
+            f"networks of images must be among {', '.join(IMAGE_ENCODERS)} to be exported, but got "
             f"{type(backbone).__name__}; fit one of these, or export a model of the features that diffor embed writes"
         )
 

@@ -59,7 +59,7 @@ def encode(encoder: Encoder, rows: TableRows) -> Value:
     """Features of rows. **Shape:** -> ``(n, d)``."""
     if not isinstance(encoder, TabularEncoder):
         raise ExportError(
-            f"encoders must read tables to be exported, however: {type(encoder).__name__}; export a model of a table, "
+            f"encoders must read tables to be exported, but got {type(encoder).__name__}; export a model of a table, "
             "such as of the features that diffor embed writes"
         )
     graph = rows.graph

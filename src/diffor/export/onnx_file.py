@@ -10,6 +10,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from diffor.errors import UserError
 from diffor.estimators.conformal import check_coverage
 from diffor.estimators.grades import GradeEstimator
 from diffor.export.answer import Estimator, borders_of, raw_columns_of, write_grades
@@ -37,9 +38,7 @@ def export_model(
     check_is_fitted(model, "model_")
     borders_of(model)  # refuses what cannot be exported before anything else
     if find_spec("onnx") is None:
-        raise ExportError(
-            "exporting needs the package onnx, however: it is not installed; pip install 'diffor[export]'"
-        )
+        raise ExportError("exporting needs the package onnx, but it is not installed; pip install 'diffor[export]'")
     content, facts = as_program(model, quantiles, coverage)
     write_atomically(Path(path), content)
     return facts
@@ -50,7 +49,7 @@ def as_program(model: Estimator, levels: Sequence[float], coverage: float) -> tu
     check_coverage(coverage)
     wanted = [float(level) for level in levels]
     if not wanted or not all(0 <= level <= 1 for level in wanted):
-        raise ValueError(f"quantile levels must lie in [0, 1], however: {wanted}")
+        raise UserError(f"quantile levels must lie in [0, 1], but got {wanted}")
     graph = Graph()
     facts: dict[str, Any] = {
         "format": FORMAT,

@@ -75,7 +75,7 @@ def _checked(prior: object) -> BoostedTrees | GaussianProcess:
     if isinstance(prior, (BoostedTrees, GaussianProcess)):
         return prior
     raise ExportError(
-        f"priors must be boosted trees or Gaussian processes to be exported, however: {type(prior).__name__}; "
+        f"priors must be boosted trees or Gaussian processes to be exported, but got {type(prior).__name__}; "
         "fit without it, or export a student: model.distill(X)"
     )
 

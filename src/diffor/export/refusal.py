@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from diffor.errors import UserError
 
-class ExportError(ValueError):
+
+class ExportError(UserError):
     """Something cannot be exported; the message names it and the cure."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from diffor.errors import UserError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -27,7 +29,7 @@ _NAMELESS = re.compile(r"Unnamed: \d+|__index_level_\d+__")  # what pandas calls
 Write = Callable[["pd.DataFrame"], None]
 
 
-class DataError(ValueError):
+class DataError(UserError):
     """A file cannot be used; the message says why and what to do."""
 
 
@@ -80,7 +82,7 @@ def read_table(path: Path, columns: list[str] | None = None, text: Iterable[str]
             # Where only some columns are asked for, pandas overlooks rows with too many fields.
             table = pd.read_csv(path, usecols=columns, dtype=dict.fromkeys(text, str), **CSV_OPTIONS)
     if len(table) == 0:
-        raise DataError(f"{path} must hold at least one row, however: it has only a header; add rows")
+        raise DataError(f"{path} must hold at least one row, but it has only a header; add rows")
     present: pd.DataFrame = table[[name for name in wanted if name in table.columns]]  # a stored index is no column
     return present
 
@@ -115,7 +117,7 @@ def read_chunks(
             yield Chunk(table, kept, first)
             first += len(table)
     if first == before:
-        raise DataError(f"{path} must hold at least one row, however: it has only a header; add rows")
+        raise DataError(f"{path} must hold at least one row, but it has only a header; add rows")
 
 
 def count_rows(path: Path) -> int | None:
@@ -155,16 +157,16 @@ def check_numbers(column: pd.Series[Any], path: Path, first: int = 0) -> None:
     wrong = (numbers.isna() & column.notna()).to_numpy().nonzero()[0]
     if len(wrong):
         raise DataError(
-            f"column {column.name!r} of {path} must hold numbers, however: {column.iloc[wrong[0]]!r} in row "
+            f"column {column.name!r} of {path} must hold numbers, but got {column.iloc[wrong[0]]!r} in row "
             f"{first + int(wrong[0]) + 1} after the header; correct the value or leave it empty"
         )
 
 
 def _check_input(path: Path) -> None:
     if not path.exists():
-        raise DataError(f"{path} must be an existing file, however: there is none; check the path")
+        raise DataError(f"{path} must be an existing file, but there is none; check the path")
     if not path.is_file():
-        raise DataError(f"{path} must be a file, however: it is a folder or a stream; pass a CSV or Parquet file")
+        raise DataError(f"{path} must be a file, but it is a folder or a stream; pass a CSV or Parquet file")
 
 
 @contextmanager
@@ -178,12 +180,12 @@ def readable(path: Path) -> Iterator[None]:
     except (DataError, BrokenPipeError):
         raise
     except pd.errors.EmptyDataError as error:
-        raise DataError(f"{path} must hold a table, however: the file is empty; check how it was written") from error
+        raise DataError(f"{path} must hold a table, but the file is empty; check how it was written") from error
     except UnicodeError as error:
-        raise DataError(f"{path} must be a {kind} file in UTF-8, however: {error}; convert it first") from error
+        raise DataError(f"{path} must be a {kind} file in UTF-8, but got {error}; convert it first") from error
     except (ValueError, OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise DataError(f"{path} must be a readable {kind} file, however: {reason}; correct or replace it") from error
+        raise DataError(f"{path} must be a readable {kind} file, but got {reason}; correct or replace it") from error
 
 
 def _csv_names(path: Path) -> list[str]:
@@ -192,7 +194,7 @@ def _csv_names(path: Path) -> list[str]:
     top = pd.read_csv(path, nrows=1, dtype=str)
     if not isinstance(top.index, pd.RangeIndex):  # pandas takes surplus fields for an index, shifting all names
         raise DataError(
-            f"{path} must have as many fields in each row as in its header, however: the first row has more; "
+            f"{path} must have as many fields in each row as in its header, but the first row has more; "
             "name every column, or remove separators at line ends"
         )
     return [str(name) for name in top.columns]
@@ -243,7 +245,7 @@ def _require_pyarrow(path: Path) -> None:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise DataError(
-            f"{path} is a Parquet file and needs pyarrow, however: it is not installed; "
+            f"{path} is a Parquet file and needs pyarrow, but it is not installed; "
             "pip install 'diffor[parquet]', or use a CSV file"
         ) from error
 
@@ -254,24 +256,24 @@ def _require_pyarrow(path: Path) -> None:
 def check_parent(path: Path) -> None:
     """Refuse a path in a folder that does not exist or in which nothing may be written."""
     if not path.parent.is_dir():
-        raise DataError(f"{path} must lie in an existing folder, however: {path.parent} is none; create it first")
+        raise DataError(f"{path} must lie in an existing folder, but {path.parent} is none; create it first")
     if not os.access(path.parent, os.W_OK):
-        raise DataError(f"{path.parent} must be writable, however: it is not; choose another folder")
+        raise DataError(f"{path.parent} must be writable, but it is not; choose another folder")
 
 
 def check_output(path: Path, force: bool) -> None:
     """Refuse an output file that cannot be written, or that exists and may not be replaced."""
     check_parent(path)
     if path.exists() and not path.is_file():
-        raise DataError(f"{path} must be a file, however: something else has this name; choose another")
+        raise DataError(f"{path} must be a file, but something else has this name; choose another")
     if path.exists() and not force:
-        raise DataError(f"{path} must not exist yet, however: it does; choose another or pass --force to replace it")
+        raise DataError(f"{path} must not exist yet, but it does; choose another or pass --force to replace it")
 
 
 def check_table_output(path: Path, force: bool) -> None:
     """Refuse an output path for a table, as :func:`check_output` does, also by its suffix."""
     if path.suffix.lower() not in OUTPUT_SUFFIXES:
-        raise DataError(f"{path} must end in {' or '.join(OUTPUT_SUFFIXES)}, however: it does not; rename it")
+        raise DataError(f"{path} must end in {' or '.join(OUTPUT_SUFFIXES)}, but it does not; rename it")
     if is_parquet(path):
         _require_pyarrow(path)
     check_output(path, force)
@@ -291,7 +293,7 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())  # else a power failure could leave the name and lose the content
         os.replace(temporary, path)
     except OSError as error:
-        raise DataError(f"{path} cannot be written, however: {error.strerror or error}; free or change it") from error
+        raise DataError(f"{path} cannot be written, but got {error.strerror or error}; free or change it") from error
     finally:
         temporary.unlink(missing_ok=True)
 

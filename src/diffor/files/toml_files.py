@@ -15,12 +15,12 @@ def read_toml(path: Path, what: str, error: type[ValueError], parse_float: Calla
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as reason:
         shown = getattr(reason, "strerror", None) or reason
-        raise error(f"{what} must be readable, however: {path}: {shown}; check the path") from reason
+        raise error(f"{what} must be readable, but got {path}: {shown}; check the path") from reason
     toml = _reader(what, error)
     try:
         return toml.loads(text, parse_float=parse_float)
     except toml.TOMLDecodeError as reason:
-        raise error(f"{what} must be TOML, however: {path}: {reason}; correct this line") from reason
+        raise error(f"{what} must be TOML, but got {path}: {reason}; correct this line") from reason
 
 
 def _reader(what: str, error: type[ValueError]) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.errors import UserError
+
 FloatArray = NDArray[np.floating[Any]]
 IndexArray = NDArray[np.intp]
 
@@ -25,12 +27,12 @@ def checked_array(values: ArrayLike, name: str) -> FloatArray:
             array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         given = getattr(values, "dtype", type(values).__name__)
-        raise ValueError(f"{name} must be an array of numbers, however: {given}; convert it first") from None
+        raise UserError(f"{name} must be an array of numbers, but got {given}; convert it first") from None
     shape = "(n, m)" if name in _TABLES else "(n,)"
     if array.ndim != (2 if name in _TABLES else 1):
-        raise ValueError(f"{name} must have the shape {shape}, however: {name}.shape={array.shape}; reshape it")
+        raise UserError(f"{name} must have the shape {shape}, but got {name}.shape={array.shape}; reshape it")
     if array.size == 0:
-        raise ValueError(f"{name} must not be empty, however: {name}.shape={array.shape}; give at least one row")
+        raise UserError(f"{name} must not be empty, but got {name}.shape={array.shape}; give at least one row")
     refuse(~np.isfinite(array), array, name, "must hold finite numbers", "drop or fill such rows")
     return array
 
@@ -40,7 +42,7 @@ def refuse(wrong: NDArray[np.bool_], array: NDArray[Any], name: str, rule: str, 
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
         value = array[place].item()
-        raise ValueError(f"{name} {rule}, however: {name}[{', '.join(map(str, place))}]={value!r}; {cure}")
+        raise UserError(f"{name} {rule}, but got {name}[{', '.join(map(str, place))}]={value!r}; {cure}")
 
 
 def checked_rows(sample_weight: ArrayLike | None, **named: ArrayLike) -> tuple[FloatArray, list[FloatArray]]:
@@ -54,7 +56,7 @@ def checked_rows(sample_weight: ArrayLike | None, **named: ArrayLike) -> tuple[F
     refuse(weights < 0, weights, "sample_weight", "must not be negative", "give rows to ignore the weight 0")
     kept = weights > 0
     if not kept.any():
-        raise ValueError("sample_weight must have a positive sum, however: sum=0.0; give some row a positive weight")
+        raise UserError("sample_weight must have a positive sum, but got sum=0.0; give some row a positive weight")
     if kept.all():
         return weights, arrays
     return weights[kept], [array[kept] for array in arrays]
@@ -63,7 +65,7 @@ def checked_rows(sample_weight: ArrayLike | None, **named: ArrayLike) -> tuple[F
 def _same_length(names: Sequence[str], lengths: Sequence[int]) -> None:
     if len(set(lengths)) > 1:
         given = ", ".join(f"len({name})={length}" for name, length in zip(names, lengths, strict=True))
-        raise ValueError(f"{' and '.join(names)} must have the same length, however: {given}; pass them row by row")
+        raise UserError(f"{' and '.join(names)} must have the same length, but got {given}; pass them row by row")
 
 
 def require_counts(weights: FloatArray, metric: str) -> None:
@@ -81,7 +83,7 @@ def require_whole(values: FloatArray, name: str) -> IndexArray:
 def require_range(grades: IndexArray, name: str, n_grades: int) -> None:
     """Grades (n,) from 0 to `n_grades` - 1."""
     if n_grades < 1:
-        raise ValueError(f"n_grades must be positive, however: n_grades={n_grades}; count all grades that exist")
+        raise UserError(f"n_grades must be positive, but got n_grades={n_grades}; count all grades that exist")
     wrong = (grades < 0) | (grades >= n_grades)
     refuse(wrong, grades, name, f"must lie in 0..{n_grades - 1}", "count grades from 0 and check their number")
 
@@ -90,9 +92,7 @@ def require_fraction(values: ArrayLike, name: str) -> FloatArray:
     """Levels (q,), each strictly between 0 and 1; a single one is taken as q = 1."""
     levels = checked_array(np.atleast_1d(np.asarray(values)), name)
     if np.any((levels <= 0) | (levels >= 1)):
-        raise ValueError(
-            f"{name} must lie strictly between 0 and 1, however: {name}={values!r}; give 0.9 for 90 percent"
-        )
+        raise UserError(f"{name} must lie strictly between 0 and 1, but got {name}={values!r}; give 0.9 for 90 percent")
     return levels
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
+from diffor.errors import UserError
 from diffor.metrics.checks import (
     FloatArray,
     checked_array,
@@ -55,7 +56,7 @@ def crps_each(y_true: ArrayLike, samples: ArrayLike, fair: bool = False) -> Floa
     _, (true, table) = checked_rows(None, y_true=y_true, samples=samples)
     n_samples = table.shape[1]
     if fair and n_samples < 2:
-        raise ValueError(f"samples must have two columns for fair=True, however: {n_samples}; draw more samples")
+        raise UserError(f"samples must have two columns for fair=True, but got {n_samples}; draw more samples")
     # Sorted, the j-th of m samples is the larger one in j - 1 pairs and the smaller one in m - j.
     ranks = 2 * np.arange(1, n_samples + 1) - n_samples - 1
     spread = ranks / (n_samples * (n_samples - 1 if fair else n_samples))
@@ -87,7 +88,7 @@ def crps_quantiles(
     weights, (true, table) = checked_rows(sample_weight, y_true=y_true, quantiles=quantiles)
     if len(fractions) != table.shape[1]:
         given = f"len(levels)={len(fractions)} and quantiles.shape={table.shape}"
-        raise ValueError(f"levels must name each column of quantiles, however: {given}; give one level per column")
+        raise UserError(f"levels must name each column of quantiles, but got {given}; give one level per column")
     return 2 * weighted_mean(pinball_loss(true[:, None] - table, fractions).mean(axis=1), weights)
 
 
@@ -112,10 +113,10 @@ def crps_bins(
     borders = checked_array(edges, "edges")
     if len(borders) != table.shape[1] + 1:
         given = f"len(edges)={len(borders)} and probabilities.shape={table.shape}"
-        raise ValueError(f"edges must have one entry more than there are bins, however: {given}; give both outer edges")
+        raise UserError(f"edges must have one entry more than there are bins, but got {given}; give both outer edges")
     widths = np.diff(borders)
     if np.any(widths <= 0):
-        raise ValueError(f"edges must increase, however: edges={borders.tolist()}; sort them and drop equal ones")
+        raise UserError(f"edges must increase, but got edges={borders.tolist()}; sort them and drop equal ones")
     reached = true[:, None] <= borders[1:]
     inside = (np.cumsum(table, axis=1, dtype=np.float64) - reached) ** 2 @ widths
     outside = np.maximum(borders[0] - true, 0) + np.maximum(true - borders[-1], 0)
@@ -136,9 +137,9 @@ def crps_grid(y_true: ArrayLike, cdf: ArrayLike, grid: ArrayLike, *, sample_weig
     weights, (true, table) = checked_rows(sample_weight, y_true=y_true, cdf=cdf)
     points = checked_array(grid, "grid")
     if len(points) != table.shape[1] or len(points) < 2 or np.any(np.diff(points) <= 0):
-        raise ValueError(
+        raise UserError(
             f"grid must increase and have a point for each of the {table.shape[1]} columns of cdf, two or more, "
-            f"however: {len(points)} points from {points[0]:g} to {points[-1]:g}; give the points that cdf was asked at"
+            f"but got {len(points)} points from {points[0]:g} to {points[-1]:g}; give the points that cdf was asked at"
         )
     refuse((table < 0) | (table > 1), table, "cdf", "must lie in [0, 1]", "give probabilities")
     low, inside = table[:, :1], table[:, -1:] - table[:, :1]
@@ -197,7 +198,7 @@ def qice(
     True
     """
     if n_bins < 2:
-        raise ValueError(f"n_bins must be at least 2, however: n_bins={n_bins}; 10 is customary")
+        raise UserError(f"n_bins must be at least 2, but got n_bins={n_bins}; 10 is customary")
     probability = pit_values(y_true, samples, random_state)
     bins = np.minimum((probability * n_bins).astype(np.intp), n_bins - 1)
     shares = np.bincount(bins, minlength=n_bins) / len(probability)

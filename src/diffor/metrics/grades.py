@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from diffor.errors import UserError
 from diffor.metrics.checks import (
     IndexArray,
     checked_rows,
@@ -42,7 +43,7 @@ def qwk(
     0.6666666666666667
     """
     if n_grades is not None and labels is not None:
-        raise ValueError(f"n_grades and labels exclude each other, however: {n_grades=} and {labels=}; give one")
+        raise UserError(f"n_grades and labels exclude each other, but {n_grades=} and {labels=}; give one")
     if labels is not None:
         y_true, y_pred = _places(y_true, "y_true", labels), _places(y_pred, "y_pred", labels)
     weights, (true, predicted) = checked_rows(sample_weight, y_true=y_true, y_pred=y_pred)
@@ -63,10 +64,10 @@ def _places(values: ArrayLike, name: str, labels: Sequence[Any]) -> IndexArray:
     """Where each value stands in the ordered labels."""
     place = {label: index for index, label in enumerate(np.asarray(labels).tolist())}
     if len(place) != len(labels):
-        raise ValueError(f"labels must differ from each other, however: labels={list(labels)}; drop the repeated ones")
+        raise UserError(f"labels must differ from each other, but got labels={list(labels)}; drop the repeated ones")
     array = np.asarray(values)
     if array.ndim != 1:
-        raise ValueError(f"{name} must have the shape (n,), however: {name}.shape={array.shape}; reshape it")
+        raise UserError(f"{name} must have the shape (n,), but got {name}.shape={array.shape}; reshape it")
     places = np.array([place.get(value, -1) for value in array.tolist()], np.intp)
     refuse(places < 0, array, name, "must hold only the given labels", "add it to labels, or round or bin it first")
     return places
@@ -84,7 +85,7 @@ def accuracy_off_by(
     """
     weights, (true, predicted) = checked_rows(sample_weight, y_true=y_true, y_pred=y_pred)
     if distance < 0:
-        raise ValueError(f"distance must not be negative, however: distance={distance}; 0 gives plain accuracy")
+        raise UserError(f"distance must not be negative, but got distance={distance}; 0 gives plain accuracy")
     off = np.abs(require_whole(true, "y_true") - require_whole(predicted, "y_pred"))
     return weighted_mean((off <= distance).astype(np.float64), weights)
 

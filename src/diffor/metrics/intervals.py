@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from diffor.errors import UserError
 from diffor.metrics.checks import FloatArray, checked_rows, weighted_mean
 
 
@@ -39,4 +40,4 @@ def _require_order(low: FloatArray, high: FloatArray) -> None:
     if len(wrong):
         row = wrong[0]
         given = f"low={float(low[row])!r} and high={float(high[row])!r} in row {row}"
-        raise ValueError(f"low must not exceed high, however: {given}; swap them")
+        raise UserError(f"low must not exceed high, but got {given}; swap them")

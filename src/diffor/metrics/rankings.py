@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from diffor.errors import UserError
 from diffor.metrics.checks import (
     FloatArray,
     IndexArray,
@@ -49,7 +50,7 @@ def xauc(y_true: ArrayLike, y_pred: ArrayLike, ties: Ties = "skip", *, sample_we
     scores, pairs = _concordance(true, predicted, weights, np.zeros(len(true), np.intp), ties)
     if pairs[0] <= 0:
         need = "two rows with different y_true" if ties == "skip" else "two rows"
-        raise ValueError(f"xauc needs {need}, however: y_true={true[0]} in all of {len(true)} row(s); give more rows")
+        raise UserError(f"xauc needs {need}, but got y_true={true[0]} in all of {len(true)} row(s); give more rows")
     return float(scores[0])
 
 
@@ -76,8 +77,8 @@ def xgauc(
     scores, pairs = _concordance(true, predicted, weights, group, ties)
     comparable = pairs > 0
     if not comparable.any():
-        raise ValueError(
-            f"xgauc needs a group with a pair to compare, however: {len(np.unique(group))} group(s) and "
+        raise UserError(
+            f"xgauc needs a group with a pair to compare, but got {len(np.unique(group))} group(s) and "
             f"{len(true)} row(s), none with one; check that groups repeat and y_true varies inside them"
         )
     sizes = sum_by(group, weights)
@@ -95,7 +96,7 @@ def label_tie_share(y_true: ArrayLike) -> float:
     _, (true,) = checked_rows(None, y_true=y_true)
     n_rows = len(true)
     if n_rows < 2:
-        raise ValueError(f"y_true must hold at least two rows to make a pair, however: len(y_true)={n_rows}; add rows")
+        raise UserError(f"y_true must hold at least two rows to make a pair, but len(y_true)={n_rows}; add rows")
     counts = np.unique(true, return_counts=True)[1].astype(np.float64)
     return float((counts * (counts - 1)).sum() / (n_rows * (n_rows - 1.0)))
 
@@ -104,13 +105,13 @@ def _group_codes(groups: ArrayLike) -> IndexArray:
     """Number the groups 0, 1, ... whatever their type."""
     array = np.asarray(groups)
     if array.ndim != 1:
-        raise ValueError(f"groups must have the shape (n,), however: groups.shape={array.shape}; reshape it")
+        raise UserError(f"groups must have the shape (n,), but got groups.shape={array.shape}; reshape it")
     if array.dtype.kind == "f":
         checked_array(array, "groups")
     try:
         return np.unique(array, return_inverse=True)[1]
     except TypeError:
-        raise ValueError("groups must be of one type, however: a mixture that has no order; use strings") from None
+        raise UserError("groups must be of one type, but a mixture that has no order; use strings") from None
 
 
 def _concordance(
@@ -118,7 +119,7 @@ def _concordance(
 ) -> tuple[FloatArray, FloatArray]:
     """Per group: the share of pairs in right order, and the weight of the pairs it is a share of."""
     if ties not in ("skip", "strict", "correct"):
-        raise ValueError(f"ties must be 'skip', 'strict' or 'correct', however: ties={ties!r}; 'skip' is the default")
+        raise UserError(f"ties must be 'skip', 'strict' or 'correct', but got ties={ties!r}; 'skip' is the default")
     comparable = sum_by(groups, unequal_pairs(groups, true, weights))
     prediction_ties = sum_by(groups, unequal_pairs(pair_codes(groups, predicted), true, weights))
     wrong = discordant_pairs(true, predicted, weights, groups) + prediction_ties / 2
@@ -198,7 +199,7 @@ def normalized_gini(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Arra
     require_counts(weights, "normalized_gini")
     refuse(true < 0, true, "y_true", "must not be negative to be shared out", "shift it or choose xauc")
     if not true.any():
-        raise ValueError("y_true must have a positive sum to be shared out, however: sum=0.0; choose another metric")
+        raise UserError("y_true must have a positive sum to be shared out, but got sum=0.0; choose another metric")
     return _gini(true, predicted, weights) / _gini(true, true, weights)
 
 

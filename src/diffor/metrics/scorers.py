@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from diffor.errors import UserError, UserTypeError
 from diffor.metrics.checks import checked_rows, require_fraction, weighted_mean
 from diffor.metrics.table import METRICS, Metric
 
@@ -29,7 +30,7 @@ def scorer(name: str, coverage: float = 0.9) -> MetricScorer:
         related = [known for known in METRICS if known in name or name in known]
         close = related or difflib.get_close_matches(name, METRICS, n=1, cutoff=0.5)
         cure = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(METRICS)}"
-        raise ValueError(f"name must be that of a metric, however: name={name!r}; {cure}")
+        raise UserError(f"name must be that of a metric, but got name={name!r}; {cure}")
     require_fraction(coverage, "coverage")
     return MetricScorer(METRICS[name], coverage)
 
@@ -50,7 +51,7 @@ class MetricScorer:
         """Score the estimator on rows X with labels y; greater is better."""
         options = {} if sample_weight is None else {"sample_weight": sample_weight}
         if options and not self.metric.takes_weight:
-            raise ValueError(f"sample_weight must be None for {self.metric.name}, however: it was given; leave it out")
+            raise UserError(f"sample_weight must be None for {self.metric.name}, but it was given; leave it out")
         asked = self._ask(estimator, X)
         if self.metric.kind == "samples":
             value = self._score_distribution(y, asked[0], sample_weight)
@@ -71,7 +72,7 @@ class MetricScorer:
         method = {"samples": "predict_distribution", "interval": "predict_interval"}.get(self.metric.kind, "predict")
         if not hasattr(estimator, method):
             given = type(estimator).__name__
-            raise TypeError(f"{self.metric.name} needs {method}, however: {given} has none; choose another metric")
+            raise UserTypeError(f"{self.metric.name} needs {method}, but {given} has none; choose another metric")
         if method == "predict":
             return (estimator.predict(X),)
         if method == "predict_distribution":

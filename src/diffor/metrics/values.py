@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from diffor.errors import UserError
 from diffor.metrics.checks import FloatArray, checked_rows, require_fraction, weighted_mean
 
 
@@ -55,7 +56,7 @@ def cs(
     """
     weights, (true, predicted) = checked_rows(sample_weight, y_true=y_true, y_pred=y_pred)
     if not limit >= 0:
-        raise ValueError(f"limit must not be negative, however: limit={limit}; give the largest accepted error")
+        raise UserError(f"limit must not be negative, but got limit={limit}; give the largest accepted error")
     predicted = np.rint(predicted) if round else predicted
     return weighted_mean((np.abs(predicted - true) <= limit).astype(np.float64), weights)
 

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 from tqdm import tqdm
 
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 from diffor.priors.boosting import BoostedTrees, CatBoostTrees, LightGBMTrees
 from diffor.priors.contract import Answers, Floats, Prior, PriorRows, RowNumbers, under_prefix, with_prefix
 from diffor.priors.estimator import EstimatorPrior
@@ -115,5 +115,5 @@ def make_prior(entry: Any) -> Prior:
 def make_kind(name: str) -> type[Prior]:
     """The class of a prior by its name."""
     if name not in PRIORS:
-        raise ValueError(f"prior must be one of {', '.join(PRIORS)}, not {name!r}{did_you_mean(name, PRIORS)}")
+        raise UserError(f"prior must be one of {', '.join(PRIORS)}, not {name!r}{did_you_mean(name, PRIORS)}")
     return PRIORS[name]

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from diffor.errors import UserError, UserTypeError
 from diffor.priors.contract import Answers, Floats, Prior, PriorRows, RowNumbers, as_answers, counted_rows
 from diffor.priors.folds import prepare
 from diffor.priors.spread import SpreadModel
@@ -32,7 +33,7 @@ class EstimatorPrior(Prior):
         if isinstance(estimator, type) or not all(
             callable(getattr(estimator, need, None)) for need in ("fit", "predict")
         ):
-            raise TypeError(
+            raise UserTypeError(
                 f"a prior must be a name or an object with fit and predict, not {estimator!r}; "
                 "pass a regressor such as KNeighborsRegressor()"
             )
@@ -64,7 +65,7 @@ class EstimatorPrior(Prior):
     def predict(self, rows: PriorRows) -> Answers:
         """The mean of the clones. **Shape:** -> ``(n, 2)``."""
         if not self.models:
-            raise ValueError(f"the prior {self.name} must be fitted before it predicts: call fit")
+            raise UserError(f"the prior {self.name} must be fitted before it predicts: call fit")
         if not len(rows):
             return np.zeros((0, 2), dtype=np.float32)
         answers = [self._ask(model, self._table(rows)) for model in self.models]
@@ -76,7 +77,7 @@ class EstimatorPrior(Prior):
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Refused: nothing is known of how a foreign object is kept."""
-        raise TypeError(
+        raise UserTypeError(
             f"a model with the prior {self.name} of your own cannot be saved: folders hold numbers, no pickles; "
             "fit it with named priors, or keep it with pickle yourself"
         )
@@ -84,7 +85,7 @@ class EstimatorPrior(Prior):
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> EstimatorPrior:
         """Refused, as :meth:`to_tensors` is."""
-        raise TypeError("a prior of your own cannot be read from a folder: fit the model again")
+        raise UserTypeError("a prior of your own cannot be read from a folder: fit the model again")
 
     def _table(self, rows: PriorRows) -> pd.DataFrame:
         if rows.table is not None:
@@ -126,13 +127,13 @@ class EstimatorPrior(Prior):
         """The answer as numbers, or what is wrong with it. **Shape:** -> ``(n,)``."""
         numbers = np.asarray(answer, dtype=np.float64)
         if numbers.size != n_rows or len(numbers) != n_rows:
-            raise ValueError(
+            raise UserError(
                 f"the {what} of the prior {self.name} must have one number for each of {n_rows} rows, "
                 f"not the shape {numbers.shape}; look at what it returns for one target"
             )
         if not np.isfinite(numbers).all():
             first = int(np.flatnonzero(~np.isfinite(numbers.ravel()))[0])
-            raise ValueError(
+            raise UserError(
                 f"the {what} of the prior {self.name} must be finite, not {numbers.ravel()[first]} (row {first} "
                 "of those asked); handle missing values before it, for example in a pipeline with an imputer"
             )

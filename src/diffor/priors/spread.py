@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffor.errors import UserError
 from diffor.priors.boosters import Growth, grow_by_sklearn
 from diffor.priors.contract import Answers, Floats, Prior, PriorRows, RowNumbers, as_answers, under_prefix, with_prefix
 from diffor.priors.folds import FoldModels, Lesson, grow_folds, prepare
@@ -98,5 +99,5 @@ class PlacePrior(Prior):
 
     def _fitted_spread(self, what: str) -> SpreadModel:
         if self.spread is None:
-            raise ValueError(f"the prior {self.name!r} must be fitted before it {what}: call fit")
+            raise UserError(f"the prior {self.name!r} must be fitted before it {what}: call fit")
         return self.spread

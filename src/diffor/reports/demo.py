@@ -315,6 +315,6 @@ def typical_increments(model: DiffoRRegressor, split: Split, answer: Contender) 
 def _folder(out: Path) -> Path:
     out = Path(out)
     if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"out must be a folder, however: {out} is a file; choose another place")
+        raise NotADirectoryError(f"out must be a folder, but {out} is a file; choose another place")
     out.mkdir(parents=True, exist_ok=True)
     return out

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from diffor.errors import UserError
 from diffor.training.checkpoint import write_atomically
 
 STYLE = """
@@ -92,7 +93,7 @@ class Heading:
 
     def __post_init__(self) -> None:
         if self.level not in (2, 3):
-            raise ValueError(f"level must be 2 or 3, since the page's title is level 1, however: level={self.level}")
+            raise UserError(f"level must be 2 or 3, since the page's title is level 1, but got level={self.level}")
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,9 @@ class Table:
     def __post_init__(self) -> None:
         for place, row in enumerate(self.rows):
             if len(row) != len(self.header):
-                raise ValueError(
+                raise UserError(
                     f"each row must have one cell for each of the {len(self.header)} columns, "
-                    f"however: row {place} has {len(row)}"
+                    f"but row {place} has {len(row)}"
                 )
 
 
@@ -138,7 +139,7 @@ class Figure:
 
     def __post_init__(self) -> None:
         if not self.svg.startswith("<svg "):
-            raise ValueError(f"svg must be one <svg> element, as figure_svg makes it, however: {self.svg[:40]!r}")
+            raise UserError(f"svg must be one <svg> element, as figure_svg makes it, but got {self.svg[:40]!r}")
 
 
 Section = Heading | Paragraph | Table | Figure

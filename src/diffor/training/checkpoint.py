@@ -17,6 +17,7 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
+from diffor.errors import UserError
 from diffor.files.tables import umask
 
 FORMAT = 2
@@ -25,7 +26,7 @@ OLDER_FORMATS = (1,)
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError):
     """A saved file cannot be used; the message says why and what to do."""
 
 

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from diffor.errors import UserError
+
 T = TypeVar("T")
 
 TIMEOUT = timedelta(hours=2)
@@ -49,8 +51,8 @@ class World:
             return cls()
         rank = _number(found, "RANK", -1)
         if not 0 <= rank < size or "MASTER_ADDR" not in found:
-            raise ValueError(
-                f"several processes must be started by torchrun, which sets RANK, WORLD_SIZE and MASTER_ADDR, however: "
+            raise UserError(
+                f"several processes must be started by torchrun, which sets RANK, WORLD_SIZE and MASTER_ADDR, but got "
                 f"WORLD_SIZE={size} and RANK={found.get('RANK')}; start them with torchrun, or unset WORLD_SIZE"
             )
         return cls(rank, size, _number(found, "LOCAL_RANK", 0))
@@ -159,7 +161,7 @@ class World:
         missing, deadline = set(range(1, self.size)), time.monotonic() + TIMEOUT.total_seconds()
         while missing:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"all {self.size} processes must start, however: {sorted(missing)} did not")
+                raise TimeoutError(f"all {self.size} processes must start, but {sorted(missing)} did not")
             for rank in missing:
                 if store.check([f"here/{rank}"]):
                     store.set(f"group/{store.get(f'here/{rank}').decode()}", own)
@@ -173,6 +175,6 @@ def _number(variables: Mapping[str, str], name: str, default: int) -> int:
     try:
         return int(given)
     except ValueError:
-        raise ValueError(
-            f"{name} must be a whole number, as torchrun sets it, however: {name}={given!r}; unset it"
+        raise UserError(
+            f"{name} must be a whole number, as torchrun sets it, but got {name}={given!r}; unset it"
         ) from None

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from diffor.core.method import Method
 from diffor.core.target import GradeScale, TargetScale
+from diffor.errors import UserError, UserTypeError
 from diffor.methods import METHODS
 
 Array = NDArray[Any]
@@ -24,7 +25,7 @@ def separate_sides(side: dict[str, Any], has_validation: bool) -> tuple[dict[str
     of_validation = {name[:-4]: column for name, column in side.items() if name.endswith("_val")}
     if of_validation and not has_validation:
         first = next(iter(of_validation))
-        raise ValueError(f"{first}_val belongs to X_val and y_val, however: these are not given; pass them too")
+        raise UserError(f"{first}_val belongs to X_val and y_val, but these are not given; pass them too")
     return {name: column for name, column in side.items() if not name.endswith("_val")}, of_validation
 
 
@@ -35,8 +36,8 @@ def check_validation_sides(method: type[Method], of_training: dict[str, Any], of
         if is_given == is_given_val:
             continue
         there, absent, rows = (name, f"{name}_val", "X_val") if is_given else (f"{name}_val", name, "X")
-        raise ValueError(
-            "side columns must come with training and with validation rows, however: "
+        raise UserError(
+            "side columns must come with training and with validation rows, but "
             f"{there} is given and {absent} is not; pass {absent}=..., one number for each row of {rows}"
         )
 
@@ -46,21 +47,19 @@ def check_side(column: str, values: Any, n_rows: int, method: type[Method], name
     known = (*method.requires, *method.accepts)
     if column not in known:
         uses = f"it uses {', '.join(known)}" if known else "it uses none"
-        raise TypeError(f"method {name!r} must be given side columns that it uses, however: {column!r}; {uses}")
+        raise UserTypeError(f"method {name!r} must be given side columns that it uses, but got {column!r}; {uses}")
     try:
         numbers = np.asarray(values, dtype=np.float64).ravel()
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{column} must hold numbers, however: {error}") from error
+        raise UserError(f"{column} must hold numbers, but got {error}") from error
     if len(numbers) != n_rows:
-        raise ValueError(f"{column} must have one value per row, {n_rows}, however: {len(numbers)}")
+        raise UserError(f"{column} must have one value per row, {n_rows}, but got {len(numbers)}")
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise ValueError(f"{column} must be finite, however: row {row} has {numbers[row]}; remove or fill such rows")
+        raise UserError(f"{column} must be finite, but row {row} has {numbers[row]}; remove or fill such rows")
     if column == "duration" and (numbers < 0).any():
         row = int(np.flatnonzero(numbers < 0)[0])
-        raise ValueError(
-            f"duration must not be negative, however: row {row} has {numbers[row]}; remove or correct such rows"
-        )
+        raise UserError(f"duration must not be negative, but row {row} has {numbers[row]}; remove or correct such rows")
     return numbers
 
 
@@ -69,8 +68,8 @@ def read_sides(side: dict[str, Any], n_rows: int, name: str) -> dict[str, Array]
     method = METHODS[name]
     missing = [column for column in method.requires if side.get(column) is None]
     if missing:
-        raise ValueError(
-            f"method {name!r} needs the column {missing[0]!r}, however: it is not given; "
+        raise UserError(
+            f"method {name!r} needs the column {missing[0]!r}, but it is not given; "
             f"pass {missing[0]}=... beside X, in fit and in predict"
         )
     given = {column: values for column, values in side.items() if values is not None}

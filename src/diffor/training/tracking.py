@@ -13,7 +13,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 
 EXPERIMENT = "diffor"
 """MLflow's experiment where the target names none."""
@@ -186,9 +186,9 @@ def make_tracker(log_to: str | Tracker | None) -> Tracker | None:
         return log_to
     kind, _, place = str(log_to).partition(":")
     if kind not in TRACKERS or not place:
-        raise ValueError(
+        raise UserError(
             "log_to must be tensorboard:FOLDER, mlflow:ADDRESS or a Tracker, "
-            f"however: log_to={log_to!r}{did_you_mean(kind, TRACKERS) if kind not in TRACKERS else ''}; "
+            f"but got log_to={log_to!r}{did_you_mean(kind, TRACKERS) if kind not in TRACKERS else ''}; "
             "as in 'tensorboard:runs' or 'mlflow:sqlite:///mlflow.db'"
         )
     if importlib.util.find_spec(kind) is None:
@@ -250,8 +250,8 @@ def tracked(
         try:
             tracking.tracker.open(name, settings)
         except Exception as error:
-            raise ValueError(
-                f"log_to must be a place that can be written, however: log_to={log_to!r} fails with "
+            raise UserError(
+                f"log_to must be a place that can be written, but got log_to={log_to!r} fails with "
                 f"{type(error).__name__}: {' '.join(str(error).split())}; choose another"
             ) from error
     try:

@@ -113,7 +113,7 @@ def test_shorter_chains_end_where_the_long_one_does():
 
 
 def test_too_short_a_chain_is_refused():
-    with pytest.raises(ValueError, match="n_times must be at least 25, however: n_times=10; choose more"):
+    with pytest.raises(ValueError, match="n_times must be at least 25, but got n_times=10; choose more"):
         Chain(10)
 
 
@@ -186,7 +186,7 @@ def test_interpolation_draws_the_same_samples():
 
 
 def test_too_few_nodes_are_refused():
-    with pytest.raises(ValueError, match="n_nodes must be at least 2, however: n_nodes=1; 24 are plenty"):
+    with pytest.raises(ValueError, match="n_nodes must be at least 2, but got n_nodes=1; 24 are plenty"):
         fit_card(make_problem(), n_nodes=1)
 
 

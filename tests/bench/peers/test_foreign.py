@@ -109,9 +109,7 @@ def test_errors_of_the_process_are_told_here(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "treeffuser" / "bin").mkdir(parents=True)
     (tmp_path / "treeffuser" / "bin" / "python").symlink_to(sys.executable)  # a Python without the library
     monkeypatch.setenv("DIFFOR_PEERS", str(tmp_path))
-    with pytest.raises(
-        RuntimeError, match=r"must answer 'fit', however: it ended with status 1:(.|\n)*No module named"
-    ):
+    with pytest.raises(RuntimeError, match=r"must answer 'fit', but it ended with status 1:(.|\n)*No module named"):
         fit_treeffuser(problem_of("value")[0])
 
 
@@ -136,7 +134,7 @@ def test_the_process_ends_when_the_object_is_forgotten_or_closed() -> None:
         time.sleep(0.05)
     assert not any(alive(pid) for pid in pids)
     assert not any(folder.exists() for folder in folders)
-    with pytest.raises(RuntimeError, match="however: it was closed"):
+    with pytest.raises(RuntimeError, match="but it was closed"):
         closed.ask("predict")
 
 
@@ -145,7 +143,7 @@ def test_a_missing_environment_is_told_with_the_commands_that_make_it(
 ) -> None:
     monkeypatch.setenv("DIFFOR_PEERS", str(tmp_path / "none"))
     with pytest.raises(
-        FileNotFoundError, match=r"however: there is none at .*none.*ngboost(.|\n)*-m venv(.|\n)*pip install"
+        FileNotFoundError, match=r"but there is none at .*none.*ngboost(.|\n)*-m venv(.|\n)*pip install"
     ):
         environment_python("ngboost")
 

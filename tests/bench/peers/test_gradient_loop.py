@@ -98,7 +98,7 @@ def test_threads_are_put_back():
 def test_a_loss_that_is_not_finite_is_refused():
     network = nn.Linear(3, 1)
     x, y = linear_rows(20)
-    with pytest.raises(FloatingPointError, match=r"must stay finite, however: nan at step 1; lower learning_rate"):
+    with pytest.raises(FloatingPointError, match=r"must stay finite, but got nan at step 1; lower learning_rate"):
         minimise(network, squared_error(network), (x, y * float("nan")), (x, y), LoopSettings())
 
 

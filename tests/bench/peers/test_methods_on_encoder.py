@@ -59,5 +59,5 @@ def test_a_method_that_needs_nothing_beside_the_table_predicts_without():
 def test_reconstructions_say_so_and_unknown_methods_are_named():
     assert find_peer("method:ptpm").description.startswith("A reconstruction: PTPM")
     assert find_peer("method:ptpm").tasks == ("value",)
-    with pytest.raises(ValueError, match=r"must name a method .* however: 'creed' \(did you mean 'cread'\?\)"):
+    with pytest.raises(ValueError, match=r"must name a method .* but got 'creed' \(did you mean 'cread'\?\)"):
         find_peer("method:creed")

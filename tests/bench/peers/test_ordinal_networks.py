@@ -99,7 +99,7 @@ def test_coral_starts_from_the_shares_of_the_grades():
 
 @pytest.mark.parametrize(("fit", "name"), [(fit_coral, "coral"), (fit_corn, "corn")])
 def test_values_are_refused(fit, name):
-    with pytest.raises(ValueError, match=f"{name} needs ordered grades, however: n_grades=None; give it"):
+    with pytest.raises(ValueError, match=f"{name} needs ordered grades, but got n_grades=None; give it"):
         fit(make_problem(n_grades=None))
 
 

@@ -116,7 +116,7 @@ def test_an_old_scikit_learn_is_told() -> None:
             raise AssertionError("must not be called")
 
     problem, _, _ = easy_problem("value")
-    with pytest.raises(ImportError, match=r"needs scikit-learn 1\.7 or later.*however: .* is installed; upgrade it"):
+    with pytest.raises(ImportError, match=r"needs scikit-learn 1\.7 or later.*but .* is installed; upgrade it"):
         _fit_histogram_model(problem, WithoutValidationRows(), TrainingColumns(problem.x), np.ones(60, dtype=bool))
 
 

@@ -113,14 +113,14 @@ def test_another_column_may_be_the_target(server, tmp_path):
     samples = load_dataset("openml:1", str(tmp_path), target="rooms")
     assert list(samples.x) == ["town", "price"]
     assert samples.y.tolist() == [3, 4, 5, 2]
-    with pytest.raises(ValueError, match=r"must have one target, however: target='cellar'; pass target=, one of rooms"):
+    with pytest.raises(ValueError, match=r"must have one target, but got target='cellar'; pass target=, one of rooms"):
         load_dataset("openml:1", str(tmp_path), target="cellar")
 
 
 def test_without_network_it_is_said_what_to_do(server, tmp_path):
     server.shutdown()
     server.server_close()
-    with pytest.raises(OSError, match=r"openml:1 must come from openml.org or lie in the cache .*openml, however: "
+    with pytest.raises(OSError, match=r"openml:1 must come from openml.org or lie in the cache .*openml, but "
                                       r".*refused.*; connect this machine once, or copy that folder"):  # fmt: skip
         load_dataset("openml:1", str(tmp_path))
 
@@ -131,14 +131,14 @@ def test_without_network_it_is_said_what_to_do(server, tmp_path):
     [
         (
             "openml:2",
-            r"openml:2 must have one target, however: OpenML names none; pass target=, one of rooms, town, price",
+            r"openml:2 must have one target, but OpenML names none; pass target=, one of rooms, town, price",
         ),
-        ("openml:3", r"the target of openml:3 must be numbers, however: town holds 'north'; pass target="),
-        ("openml:4", r"openml:4 must be a table that scikit-learn can read, however: .*md5 checksum .* openml.org/d/4"),
-        ("openml:9", r"openml:9 must be a table .* however: Dataset with data_id 9 not found"),
-        ("openml:houses", r"must be named by its number, as openml:537 is, however: 'openml:houses'"),
-        ("openml:0", r"must be named by its number, as openml:537 is, however: 'openml:0'"),
-        ("openmI:1", r"name must be one of .*, or openml:ID, however: name='openmI:1'"),
+        ("openml:3", r"the target of openml:3 must be numbers, but town holds 'north'; pass target="),
+        ("openml:4", r"openml:4 must be a table that scikit-learn can read, but .*md5 checksum .* openml.org/d/4"),
+        ("openml:9", r"openml:9 must be a table .* but Dataset with data_id 9 not found"),
+        ("openml:houses", r"must be named by its number, as openml:537 is, but got 'openml:houses'"),
+        ("openml:0", r"must be named by its number, as openml:537 is, but got 'openml:0'"),
+        ("openmI:1", r"name must be one of .*, or openml:ID, but got name='openmI:1'"),
     ],
 )
 def test_what_cannot_be_read_is_said(server, tmp_path, name, message):
@@ -159,7 +159,7 @@ def test_tables_of_the_public_benchmark_are_fetched_and_written(server, tmp_path
 
 def test_a_table_of_another_shape_is_not_written(server, tmp_path, monkeypatch):
     monkeypatch.setattr(foundation, "TABLES", (foundation.FoundationTable("Houses", 1, 5, 3, "dollars"),))
-    with pytest.raises(ValueError, match=r"OpenML's table 1 must hold X of 5 rows .*, however: \(4, 3\) and \(4,\)"):
+    with pytest.raises(ValueError, match=r"OpenML's table 1 must hold X of 5 rows .*, but \(4, 3\) and \(4,\)"):
         fetch_foundation(tmp_path)
     assert not (tmp_path / "foundation").exists()
 

@@ -149,7 +149,7 @@ def test_a_million_rows_are_drawn_at_once():
 
 
 def test_wrong_names_and_sizes_are_named():
-    with pytest.raises(ValueError, match=r"name must be one of synthetic-bimodal, .*, however: name='bimodal'"):
+    with pytest.raises(ValueError, match=r"name must be one of synthetic-bimodal, .*, but got name='bimodal'"):
         generate("bimodal", 10)
-    with pytest.raises(ValueError, match="n_rows must be 1 or more, however: n_rows=0"):
+    with pytest.raises(ValueError, match="n_rows must be 1 or more, but got n_rows=0"):
         generate("synthetic-bimodal", 0)

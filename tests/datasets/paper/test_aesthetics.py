@@ -62,7 +62,7 @@ def test_the_official_test_photos_of_ava_are_listed(tmp_path):
     samples = read_ava(root)
     split = split_samples(samples, 0, "given")
     assert names_of(samples, split.test) == [f"{number}.jpg" for number in listed]
-    with pytest.raises(ValueError, match="needs the side column 'test', however: these samples have none"):
+    with pytest.raises(ValueError, match="needs the side column 'test', but these samples have none"):
         split_samples(read_ava(root, test_list="another.jpgl"), 0, "given")
 
 
@@ -107,9 +107,9 @@ def test_themes_are_there_only_where_their_tables_are(tmp_path):
     root = miniatures.write_tad66k(tmp_path)
     shutil.rmtree(root / "tad66k" / "labels" / "unmerge")
     assert [*read_tad66k(root).x] == ["path"]
-    with pytest.raises(FileNotFoundError, match=r"needs unmerge/train/<theme>\.csv, however: .* holds none\. Follow"):
+    with pytest.raises(FileNotFoundError, match=r"needs unmerge/train/<theme>\.csv, but .* holds none\. Follow"):
         read_tad66k(root, partition="unmerge")
-    with pytest.raises(ValueError, match="partition must be 'merge' or 'unmerge', however: partition='both'"):
+    with pytest.raises(ValueError, match="partition must be 'merge' or 'unmerge', but got partition='both'"):
         read_tad66k(root, partition="both")
 
 
@@ -136,11 +136,9 @@ def test_icaa17k_reads_paths_and_either_target(tmp_path):
     assert samples.x.loc[0, ["scheme", "colors"]].tolist() == ["complementary", "orange_blue"]
     assert split_samples(samples, 0, "given").test.tolist() == [27, 28, 29]
     assert not {"color", "MOS", "probability"} & set(samples.x)
-    with pytest.raises(ValueError, match="target must be 'MOS' or 'color', however: target='probability'"):
+    with pytest.raises(ValueError, match="target must be 'MOS' or 'color', but got target='probability'"):
         read_icaa17k(root, target="probability")
-    with pytest.raises(
-        ValueError, match=r"columns must be some of scheme, colors, however: .*come from those who judged"
-    ):
+    with pytest.raises(ValueError, match=r"columns must be some of scheme, colors, but .*come from those who judged"):
         read_icaa17k(root, columns=("color",))
 
 
@@ -164,9 +162,9 @@ def test_spaq_has_six_targets_and_two_scales(tmp_path):
     assert read_spaq(root, target="MOS").y.tolist() == [row[1] for row in rows]
     assert read_spaq(root, target="Sharpness", top=10).y.tolist() == [4.725] * 30
     assert split_samples(read_spaq(root, n_first=10_003), 0, "given").test.tolist() == [29]
-    with pytest.raises(ValueError, match=r"target must be one of MOS, .*, however: target='mos'"):
+    with pytest.raises(ValueError, match=r"target must be one of MOS, .*, but got target='mos'"):
         read_spaq(root, target="mos")
-    with pytest.raises(ValueError, match=r"columns must be some of scene, however: .*those who judged"):
+    with pytest.raises(ValueError, match=r"columns must be some of scene, but .*those who judged"):
         read_spaq(root, columns=("MOS",))
 
 
@@ -216,98 +214,98 @@ def workbook(root, rows):
         (
             "ava",
             lambda root: (root / AVA_FILE).unlink(),
-            r"ava needs the file AVA\.txt, however: .*imfing/ava_downloader",
+            r"ava needs the file AVA\.txt, but .*imfing/ava_downloader",
         ),
         (
             "ava",
             lambda root: shutil.rmtree(root / "AVA_dataset" / "images"),
-            "ava needs its images, such as 953619.jpg, however: none of 30 .* pass images",
+            "ava needs its images, such as 953619.jpg, but none of 30 .* pass images",
         ),
         (
             "ava",
             lambda root: edit(root / AVA_FILE, lambda text: text.replace("3 954184 0", "3 954184")),
-            r"AVA\.txt must hold 15 whole numbers in each line, however: line 3 is '3 954184 0 4 .*; fetch the file",
+            r"AVA\.txt must hold 15 whole numbers in each line, but line 3 is '3 954184 0 4 .*; fetch the file",
         ),
         (
             "ava",
             lambda root: edit(root / AVA_FILE, lambda text: text.replace("2 953958 10", "2 953958 ten")),
-            r"AVA\.txt must hold 15 whole numbers in each line, however: line 2 is '2 953958 ten .*; fetch the file",
+            r"AVA\.txt must hold 15 whole numbers in each line, but line 2 is '2 953958 ten .*; fetch the file",
         ),
         (
             "ava",
             lambda root: edit(root / AVA_FILE, lambda text: text.replace("2 953958 10", "2 953958 -1")),
-            r"AVA\.txt must hold counts and numbers, however: line 2 has a negative one; fetch the file again",
+            r"AVA\.txt must hold counts and numbers, but line 2 has a negative one; fetch the file again",
         ),
         (
             "ava",
             lambda root: (root / AVA_FILE).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
-            r"AVA\.txt must hold data, however: it is a Git LFS pointer, .* `git lfs pull`",
+            r"AVA\.txt must hold data, but it is a Git LFS pointer, .* `git lfs pull`",
         ),
         (
             "tad66k",
             lambda root: (root / TAD_FILE).unlink(),
-            r"tad66k needs the file merge/train\.csv, however: .*Follow",
+            r"tad66k needs the file merge/train\.csv, but .*Follow",
         ),
         (
             "tad66k",
             lambda root: (root / TAD_FILE).with_name("test.csv").unlink(),
-            r"test\.csv must lie beside train\.csv, however: it is missing; fetch the file again",
+            r"test\.csv must lie beside train\.csv, but it is missing; fetch the file again",
         ),
         (
             "tad66k",
             lambda root: edit(root / TAD_FILE, lambda text: text.replace("image,score", "image,mos")),
-            r"train\.csv must begin with image,score, however: image,mos; fetch the file again",
+            r"train\.csv must begin with image,score, but image,mos; fetch the file again",
         ),
         (
             "tad66k",
             lambda root: edit(root / TAD_FILE, lambda text: text.replace("3.12", "3.1.2")),
-            r"train\.csv must hold numbers, however: line 2, column score is '3\.1\.2'; fetch the file again",
+            r"train\.csv must hold numbers, but line 2, column score is '3\.1\.2'; fetch the file again",
         ),
         (
             "tad66k",
             lambda root: (root / TAD_FILE).write_bytes(b"image,score\n\xff\xfe,1\n"),
-            r"train\.csv must be a text file, however: .*; fetch the file again",
+            r"train\.csv must be a text file, but .*; fetch the file again",
         ),
         (
             "icaa17k",
             lambda root: edit(root / ICAA_FILE, lambda text: text.replace("probability", "p")),
-            r"1train\.csv must begin with ID,color,MOS,probability, however: ID,color,MOS,p; fetch the file again",
+            r"1train\.csv must begin with ID,color,MOS,probability, but ID,color,MOS,p; fetch the file again",
         ),
         (
             "icaa17k",
             lambda root: edit(root / ICAA_FILE, lambda text: text.replace("orange_blue/j", "j")),
-            r"1train\.csv must name images as scheme/colors/file\.jpg, however: line 2 has 'complementary/j.*; fetch",
+            r"1train\.csv must name images as scheme/colors/file\.jpg, but line 2 has 'complementary/j.*; fetch",
         ),
         (
             "icaa17k",
             lambda root: (root / ICAA_FILE).write_text("ID,color,MOS,probability\na/b/c.jpg,1\n"),
-            r"1train\.csv must have 4 cells in each line, however: line 2 has 2; fetch the file again",
+            r"1train\.csv must have 4 cells in each line, but line 2 has 2; fetch the file again",
         ),
         (
             "icaa17k",
             lambda root: (root / ICAA_FILE).write_text("ID,color,MOS,probability\n"),
-            r"1train\.csv must have two lines or more, however: it has 1; fetch the file again",
+            r"1train\.csv must have two lines or more, but it has 1; fetch the file again",
         ),
         (
             "spaq",
             lambda root: (root / SPAQ_FILE).unlink(),
             r"spaq needs the file MOS and .* or spaqTrain\.csv, however",
         ),
-        ("spaq", lambda root: cut(root / SPAQ_FILE), r"scores\.xlsx must be an Excel workbook .*, however: .*; fetch"),
+        ("spaq", lambda root: cut(root / SPAQ_FILE), r"scores\.xlsx must be an Excel workbook .*, but .*; fetch"),
         (
             "spaq",
             lambda root: workbook(root, [["Image name", "MOS"], ["00001.jpg", 1]]),
-            r"scores\.xlsx must begin with Image name, MOS, .*, however: Image name, MOS; fetch the file again",
+            r"scores\.xlsx must begin with Image name, MOS, .*, but Image name, MOS; fetch the file again",
         ),
         (
             "spaq",
             lambda root: workbook(root, [*SCORES, ["00002.jpg", 1, 2, "", 4, 5, 6]]),
-            r"scores\.xlsx must hold numbers, however: line 3, column Colorfulness is ''; fetch the file again",
+            r"scores\.xlsx must hold numbers, but line 3, column Colorfulness is ''; fetch the file again",
         ),
         (
             "spaq",
             lambda root: workbook(root, [*SCORES, ["00002.jpg", 1, 2, 300, 4, 5, 6]]),
-            r"scores\.xlsx must hold scores from 0 to 100, however: 300; fetch the file again",
+            r"scores\.xlsx must hold scores from 0 to 100, but got 300; fetch the file again",
         ),
     ],
 )
@@ -335,5 +333,5 @@ def test_the_folder_of_the_images_can_be_passed(tmp_path):
     samples = read_ava(root, images=moved)
     assert len(samples) == 29
     assert Path(samples.x["path"][0]).parent == moved
-    with pytest.raises(FileNotFoundError, match=r"images must be the folder of ava's images, however: .* is no folder"):
+    with pytest.raises(FileNotFoundError, match=r"images must be the folder of ava's images, but .* is no folder"):
         read_ava(root, images=moved / "none")

@@ -71,10 +71,10 @@ def test_utkface_in_the_wild_lies_in_three_parts(tmp_path):
     faces = by_name(samples)
     assert faces.loc["53__0_20170116184028385.jpg", ["gender", "race", "y"]].tolist() == ["female", "White", 53]
     assert faces.loc["61_3_20170109150557335.jpg", ["gender", "race", "y"]].tolist() == ["female", "Indian", 61]
-    with pytest.raises(FileNotFoundError, match=r"needs images such as 25_0_2_.*, however: .* Open susanqq"):
+    with pytest.raises(FileNotFoundError, match=r"needs images such as 25_0_2_.*, but .* Open susanqq"):
         read_utkface(tmp_path)
     shutil.rmtree(tmp_path / "UTKFace")
-    with pytest.raises(FileNotFoundError, match=r"lie in part1, part2 and part3, however: .*; fetch them"):
+    with pytest.raises(FileNotFoundError, match=r"lie in part1, part2 and part3, but .*; fetch them"):
         read_utkface(tmp_path, images="wild")
 
 
@@ -157,10 +157,10 @@ def test_morph_reads_its_table(tmp_path):
 def test_what_gives_the_age_away_is_not_an_input(tmp_path):
     root = miniatures.write_cacd(miniatures.write_morph(tmp_path))
     for column in ("dob", "doa", "age_diff", "picture_num", "age", "id_num"):
-        with pytest.raises(ValueError, match=r"columns must be some of race, gender, .*however: .*give the age away"):
+        with pytest.raises(ValueError, match=r"columns must be some of race, gender, .*but .*give the age away"):
             read_morph(root, columns=("race", column))
     for column in ("birth", "identity", "name", "age"):
-        with pytest.raises(ValueError, match=r"columns must be some of year, however: .*give the age away"):
+        with pytest.raises(ValueError, match=r"columns must be some of year, but .*give the age away"):
             read_cacd(root, columns=("year", column))
     with pytest.raises(ValueError, match="columns must be some of race, gender"):
         read_morph(root, columns="race")
@@ -256,40 +256,40 @@ MORPH_FILE = "MORPH_nonCommercial/morph_2008_nonCommercial.csv"
         (
             "morph",
             lambda root: shutil.rmtree(root / "MORPH_nonCommercial" / "Album2"),
-            "such as Album2/900001_0M44.JPG, however: none of 18 .* pass images, the folder",
+            "such as Album2/900001_0M44.JPG, but none of 18 .* pass images, the folder",
         ),
         (
             "morph",
             lambda root: edit(root / MORPH_FILE, lambda text: text.replace("age_diff", "delta")),
-            r"nonCommercial\.csv must begin with id_num,.*, however: id_num,.*delta.*; fetch the file again",
+            r"nonCommercial\.csv must begin with id_num,.*, but id_num,.*delta.*; fetch the file again",
         ),
         (
             "morph",
             lambda root: (root / MORPH_FILE).write_text(miniatures.MORPH_HEADER + "\n1,2\n"),
-            r"must lead to usable images, however: none of its 1 rows is left: row of another width \(1\); complete",
+            r"must lead to usable images, but none of its 1 rows is left: row of another width \(1\); complete",
         ),
         (
             "morph",
             lambda root: (root / MORPH_FILE).write_text("<!DOCTYPE html><html>Quota exceeded</html>"),
-            "must hold data, however: it is a web page .* download it in a browser",
+            "must hold data, but it is a web page .* download it in a browser",
         ),
         ("cacd", lambda root: (root / CACD_FILE).unlink(), "needs the file celebrity2000_meta.mat.*From bcsiriuschen"),
         (
             "cacd",
             lambda root: (root / CACD_FILE).write_bytes((root / CACD_FILE).read_bytes()[:300]),
-            r"meta\.mat must hold the struct celebrityImageData with .*, however: .*; fetch the file again",
+            r"meta\.mat must hold the struct celebrityImageData with .*, but .*; fetch the file again",
         ),
         (
             "cacd",
             lambda root: save_struct(root / CACD_FILE, lambda fields: fields.pop("rank")),
-            "must hold the struct celebrityImageData with .*, however: .*rank.*; fetch the file again",
+            "must hold the struct celebrityImageData with .*, but .*rank.*; fetch the file again",
         ),
         (
             "cacd",
             lambda root: save_struct(root / CACD_FILE, lambda fields: fields.update(age=fields["age"][:5])),
-            "must hold fields of one length, however: {'age': 5, .*; fetch the file again",
+            "must hold fields of one length, but got {'age': 5, .*; fetch the file again",
         ),
-        ("cacd", lambda root: (root / CACD_FILE).write_bytes(b""), "must hold data, however: it is empty; fetch"),
+        ("cacd", lambda root: (root / CACD_FILE).write_bytes(b""), "must hold data, but it is empty; fetch"),
     ],
 )
 def test_damage_is_named_with_its_cure(tmp_path, name, damage, message):
@@ -304,13 +304,13 @@ def test_damage_is_named_with_its_cure(tmp_path, name, damage, message):
 @pytest.mark.parametrize(
     ("read", "options", "message"),
     [
-        (read_utkface, {"images": "cropped"}, "images must be 'aligned' or 'wild', however: images='cropped'"),
+        (read_utkface, {"images": "cropped"}, "images must be 'aligned' or 'wild', but got images='cropped'"),
         (
             read_utkface,
             {"ages": (60, 21)},
-            r"ages must be the youngest and the oldest to keep, however: ages=\(60, 21\)",
+            r"ages must be the youngest and the oldest to keep, but got ages=\(60, 21\)",
         ),
-        (read_utkface, {"columns": ("time",)}, r"columns must be some of gender, race, however: columns=\('time',\)"),
+        (read_utkface, {"columns": ("time",)}, r"columns must be some of gender, race, but got columns=\('time',\)"),
     ],
 )
 def test_wrong_options_are_named(tmp_path, read, options, message):
@@ -339,5 +339,5 @@ def test_the_real_faces_go_through_the_same_loader():
     assert len(sizes["folders"].test) == n_files // 5
     checked = IMAGE_DISTRIBUTIONS["utkface"].check(ROOT, n_images=50)
     assert [message.split("UTKFace ")[-1] for message in checked.errors] == [
-        f"must lead to 23,708 rows of utkface, however: {n_files:,}; complete the files"
+        f"must lead to 23,708 rows of utkface, but got {n_files:,}; complete the files"
     ]

@@ -54,14 +54,14 @@ def test_the_environment_names_the_root(root, name, monkeypatch):
     assert DATASETS[name].read(None).x.equals(DATASETS[name].read(root).x)
     monkeypatch.delenv("DIFFOR_DATA")
     with pytest.raises(
-        ValueError, match=f"{name} is read from files, however: root=None; pass root, or set DIFFOR_DATA"
+        ValueError, match=f"{name} is read from files, but got root=None; pass root, or set DIFFOR_DATA"
     ):
         DATASETS[name].read(None)
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_an_empty_folder_says_how_to_get_the_data(tmp_path, name):
-    with pytest.raises(FileNotFoundError, match=f"{name} needs .*, however: ") as caught:
+    with pytest.raises(FileNotFoundError, match=f"{name} needs .*, but got ") as caught:
         DATASETS[name].read(tmp_path)
     assert str(caught.value).endswith(IMAGE_DISTRIBUTIONS[name].obtain)
     assert IMAGE_DISTRIBUTIONS[name].check(tmp_path).errors == [str(caught.value)]
@@ -76,7 +76,7 @@ def test_a_check_counts_rows_and_names_a_truncated_image(tmp_path, name):
     counted = [message for message in checked.errors + checked.warnings if f"rows of {name}, however" in message]
     assert len(counted) == 1
     assert [message for message in checked.errors if "must be a whole image" in message] == [checked.errors[-1]]
-    assert checked.errors[-1].startswith(f"{broken} must be a whole image, however: ")
+    assert checked.errors[-1].startswith(f"{broken} must be a whole image, but got ")
     assert "; fetch the file again, or delete it" in checked.errors[-1]
 
 

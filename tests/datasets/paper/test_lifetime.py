@@ -95,7 +95,7 @@ def test_criteo_buckets_are_as_many_as_asked_for(shipped):
     assert set(few.x["user_id"].cat.codes) == {0, 1, 2}
     assert few.x["user_id"].cat.codes.dtype == np.int8
     assert many.x["user_id"].nunique() == len(np.unique(many.groups))
-    with pytest.raises(ValueError, match=r"n_buckets must lie in 2 to 2\*\*31 - 1, however: n_buckets=1"):
+    with pytest.raises(ValueError, match=r"n_buckets must lie in 2 to 2\*\*31 - 1, but got n_buckets=1"):
         Criteo(n_buckets=1)
 
 
@@ -114,9 +114,9 @@ def test_criteo_outcomes_and_price_are_inputs_only_when_they_are_named(shipped):
     assert leaking.x.columns.tolist() == ["device_type", "product_price"]
     assert leaking.x["product_price"][:3].tolist() == [59.9, 0, 120.5]
     for name in outcomes:
-        with pytest.raises(ValueError, match=f"inputs must be one of nb_clicks_1week, .*, however: inputs='{name}'"):
+        with pytest.raises(ValueError, match=f"inputs must be one of nb_clicks_1week, .*, but got inputs='{name}'"):
             Criteo(inputs=(name,))
-    with pytest.raises(ValueError, match=r"leaks must be one of Sale, .*, however: leaks='SalesAmountInEuro'"):
+    with pytest.raises(ValueError, match=r"leaks must be one of Sale, .*, but got leaks='SalesAmountInEuro'"):
         Criteo(leaks=("SalesAmountInEuro",))
 
 
@@ -142,9 +142,9 @@ def test_criteo_rows_can_be_drawn(shipped):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("1\t59.9", "one\t59.9", "must hold values of type int32 in column Sale, however: line 1 has 'one'"),
-        ("1\t59.9\t", "1\t", "must have 23 cells in each line, however: line 1 has 22"),
-        ("1\t59.9", "Sale\tSalesAmountInEuro", "in column Sale, however: line 1 has 'Sale'"),
+        ("1\t59.9", "one\t59.9", "must hold values of type int32 in column Sale, but line 1 has 'one'"),
+        ("1\t59.9\t", "1\t", "must have 23 cells in each line, but line 1 has 22"),
+        ("1\t59.9", "Sale\tSalesAmountInEuro", "in column Sale, but line 1 has 'Sale'"),
     ],
 )
 def test_damaged_criteo_rows_are_named_or_dropped(root, old, new, message):
@@ -240,7 +240,7 @@ def test_companies_are_those_with_most_lines_unless_they_are_named(shipped, tmp_
     lines = pd.read_csv(shipped / "kaggle" / "transactions.csv.gz")
     assert set(read_shoppers(shipped, n_companies=1).x["company"]) == {lines["company"].mode()[0]}
     assert set(read_shoppers(shipped, companies=(103700030,)).x["company"]) == {103700030}
-    with pytest.raises(ValueError, match=r"companies must be in .*transactions\.csv\.gz, however: 7 is not; choose"):
+    with pytest.raises(ValueError, match=r"companies must be in .*transactions\.csv\.gz, but got 7 is not; choose"):
         read_shoppers(shipped, companies=(10000, 7))
     returns = ["9,1,1,1,7,1,2012-04-01,1,OZ,-1,-1.00"] * 3
     bought = ["9,1,1,1,8,1,2012-04-01,1,OZ,1,1.00"] * 2
@@ -262,13 +262,13 @@ def test_shoppers_options(shipped):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_companies": 0}, "n_companies must be at least 1, however: n_companies=0"),
-        ({"horizon_days": 0}, "horizon_days must be at least 1, however: horizon_days=0"),
+        ({"n_companies": 0}, "n_companies must be at least 1, but got n_companies=0"),
+        ({"horizon_days": 0}, "horizon_days must be at least 1, but got horizon_days=0"),
         (
             {"first_dates": ("2012-03-01", "soon")},
-            r"first_dates must be two dates as YYYY-MM-DD, however: first_dates=",
+            r"first_dates must be two dates as YYYY-MM-DD, but got first_dates=",
         ),
-        ({"first_dates": ("2012-07-01", "2012-03-01")}, r"first_dates must rise, however: first_dates=\('2012-07"),
+        ({"first_dates": ("2012-07-01", "2012-03-01")}, r"first_dates must rise, but got first_dates=\('2012-07"),
         ({"first_dates": ("1999-01-01", "1999-02-01")}, r"must hold customers whose first purchase lies in 1999-01-01"),
     ],
 )
@@ -288,11 +288,11 @@ def test_an_unpacked_file_is_as_good(shipped, tmp_path):
     [
         (
             [*SHOPPERS, "6,205,7,707,10000,12564,02/03/2012,12,OZ,1,1.00"],
-            "in column date, however: line 15 has '02/03/2",
+            "in column date, but line 15 has '02/03/2",
         ),
         (
             [*SHOPPERS, "6,205,7,707,10000,12564,2012-03-02,12,OZ,1,"],
-            "in column purchaseamount, however: line 15 has ''",
+            "in column purchaseamount, but line 15 has ''",
         ),
     ],
 )
@@ -309,20 +309,18 @@ def test_damaged_transactions_are_named_or_dropped(tmp_path, lines, message):
 def test_truncated_transactions_are_named(root):
     path = root / "kaggle" / "transactions.csv.gz"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(
-        ValueError, match=r"transactions\.csv\.gz must be a whole gzip file, however: .*; fetch the file"
-    ):
+    with pytest.raises(ValueError, match=r"transactions\.csv\.gz must be a whole gzip file, but .*; fetch the file"):
         read_shoppers(root)
     (error,) = check_shoppers(root).errors
-    assert f"{path} must be a whole gzip file, however: " in error
+    assert f"{path} must be a whole gzip file, but got " in error
 
 
 def test_a_web_page_in_place_of_the_transactions_is_refused(root):
     (root / "kaggle" / "transactions.csv.gz").write_text("<!DOCTYPE html><title>Kaggle: sign in</title>\n")
-    with pytest.raises(ValueError, match=r"must begin with the header id,chain,.*, however: '<!DOCTYPE html>"):
+    with pytest.raises(ValueError, match=r"must begin with the header id,chain,.*, but got '<!DOCTYPE html>"):
         read_shoppers(root)
     (error,) = check_shoppers(root).errors
-    assert "must hold data, however: it is a web page" in error
+    assert "must hold data, but it is a web page" in error
 
 
 # What both share.
@@ -360,18 +358,18 @@ def test_the_folder_of_the_files_may_come_from_the_environment(shipped, monkeypa
     assert len(survey(None)[0]) > 100
     monkeypatch.delenv("DIFFOR_DATA")
     with pytest.raises(
-        ValueError, match=f"{name} is read from files, however: root=None; pass root, or set DIFFOR_DATA"
+        ValueError, match=f"{name} is read from files, but got root=None; pass root, or set DIFFOR_DATA"
     ):
         survey(None)
-    with pytest.raises(FileNotFoundError, match=f"{name} needs the file .*, however: .* holds none"):
+    with pytest.raises(FileNotFoundError, match=f"{name} needs the file .*, but .* holds none"):
         survey(tmp_path)
 
 
 def test_checks_compare_with_what_is_published(shipped):
     (error,) = check_criteo(shipped).errors
-    assert "CriteoSearchData must have 6,426,808,162 bytes, however: it has" in error
+    assert "CriteoSearchData must have 6,426,808,162 bytes, but it has" in error
     (error,) = check_shoppers(shipped).errors
-    assert "transactions.csv.gz must have 349,655,789 rows, however: it has" in error
+    assert "transactions.csv.gz must have 349,655,789 rows, but it has" in error
 
 
 def test_whole_files_pass_the_check(shipped):
@@ -380,6 +378,6 @@ def test_whole_files_pass_the_check(shipped):
     known = dataclasses.replace(CRITEO_FILES[0], n_bytes=len(data), digest=digest)
     assert check_criteo(shipped, [known]).errors == []
     wrong = dataclasses.replace(known, digest=("sha256", "0" * 64))
-    assert f"must have the sha256 {'0' * 64}, however: {digest[1]}; fetch" in check_criteo(shipped, [wrong]).errors[0]
+    assert f"must have the sha256 {'0' * 64}, but got {digest[1]}; fetch" in check_criteo(shipped, [wrong]).errors[0]
     n_rows = Shoppers().survey(shipped)[1].n_read
     assert check_shoppers(shipped, [dataclasses.replace(SHOPPERS_FILES[0], n_rows=n_rows)]).errors == []

@@ -125,7 +125,7 @@ def test_one_matrix_may_do(shipped):
     samples, report = KuaiRec(matrices=("small",)).survey(shipped)
     assert len(samples) == 60
     assert [path.name for path in report.files] == ["small_matrix.csv"]
-    with pytest.raises(ValueError, match="must have training and test rows, however: 0 and 60 of them"):
+    with pytest.raises(ValueError, match="must have training and test rows, but got 0 and 60 of them"):
         KuaiRec(matrices=("small",)).split(shipped, 0)
 
 
@@ -154,11 +154,11 @@ def test_a_user_without_features_misses_them(root):
     ("name", "old", "new", "message"),
     [
         ("big_matrix.csv", "video_duration", "duration", "big_matrix.csv must begin with the header user_id,video_id,"),
-        ("big_matrix.csv", "0,3,13838", "0,3", "must have 8 cells in each line, however: line 2 has 7"),
-        ("small_matrix.csv", "1,3,4407", "1,3,x", "values of type int32 in column play_duration, however: line 2 has"),
+        ("big_matrix.csv", "0,3,13838", "0,3", "must have 8 cells in each line, but line 2 has 7"),
+        ("small_matrix.csv", "1,3,4407", "1,3,x", "values of type int32 in column play_duration, but line 2 has"),
         ("user_features.csv", "onehot_feat17", "onehot", "user_features.csv must begin with user_id,"),
-        ("user_features.csv", "\n1,", "\n0,", "must have one line per user_id, however: 0 has several; fetch"),
-        ("item_categories.csv", "0,[8]", "0,[eight]", "must hold lists of tags, however: video 0 has '[eight]'; fetch"),
+        ("user_features.csv", "\n1,", "\n0,", "must have one line per user_id, but got 0 has several; fetch"),
+        ("item_categories.csv", "0,[8]", "0,[eight]", "must hold lists of tags, but video 0 has '[eight]'; fetch"),
     ],
 )
 def test_damaged_kuairec_files_are_named(root, name, old, new, message):
@@ -179,9 +179,7 @@ def test_a_bad_row_can_be_dropped(root):
 @pytest.mark.parametrize("name", ["small_matrix.csv", "user_features.csv", "item_categories.csv"])
 def test_a_missing_kuairec_file_is_named(root, name):
     next(root.rglob(name)).unlink()
-    with pytest.raises(
-        FileNotFoundError, match=rf"{name} must lie beside big_matrix\.csv, however: it is missing; fetch"
-    ):
+    with pytest.raises(FileNotFoundError, match=rf"{name} must lie beside big_matrix\.csv, but it is missing; fetch"):
         read_kuairec(root)
 
 
@@ -227,7 +225,7 @@ def test_kuairand_options(shipped):
 def test_feedback_is_an_input_only_when_it_is_named(shipped):
     assert not set(FEEDBACK) & set(read_kuairand(shipped).x)
     assert read_kuairand(shipped, leaks=("is_click", "long_view")).x["long_view"][:4].tolist() == [0, 1, 1, 1]
-    with pytest.raises(ValueError, match=r"leaks must be one of is_click, .*, however: leaks='play_time_ms'"):
+    with pytest.raises(ValueError, match=r"leaks must be one of is_click, .*, but got leaks='play_time_ms'"):
         KuaiRand(leaks=("play_time_ms",))
 
 
@@ -249,7 +247,7 @@ def test_the_known_fake_is_refused(root):
     path.write_text(fake)
     with pytest.raises(ValueError) as raised:  # noqa: PT011  the message is looked at below
         read_kuairand(root)
-    assert f"{path} must begin with the header {LOG_HEADER}, however: 'user_id,video_id,date,tab" in str(raised.value)
+    assert f"{path} must begin with the header {LOG_HEADER}, but got 'user_id,video_id,date,tab" in str(raised.value)
     assert "take the file of KuaiRand-Pure.tar.gz: synthetic ones" in str(raised.value)
     (complaint,) = (error for error in check_kuairand(root).errors if str(path) in error)
     assert "must begin with the header" in complaint
@@ -279,12 +277,10 @@ def test_the_folder_of_the_files_may_come_from_the_environment(shipped, monkeypa
     assert len(survey(None)[0]) > 290
     monkeypatch.delenv("DIFFOR_DATA")
     with pytest.raises(
-        ValueError, match=f"{name} is read from files, however: root=None; pass root, or set DIFFOR_DATA"
+        ValueError, match=f"{name} is read from files, but got root=None; pass root, or set DIFFOR_DATA"
     ):
         survey(None)
-    with pytest.raises(
-        FileNotFoundError, match=rf"{name} needs the file .*, however: .* holds none.*zenodo\.org/records"
-    ):
+    with pytest.raises(FileNotFoundError, match=rf"{name} needs the file .*, but .* holds none.*zenodo\.org/records"):
         survey(tmp_path)
 
 
@@ -334,14 +330,14 @@ def test_dates_divide_all_dated_rows(dates):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: KuaiRec(target="minutes"), "target must be one of seconds, .*, however: target='minutes'"),
-        (lambda: KuaiRec(protocol="users"), "protocol must be one of matrix, date, random, however: protocol='users'"),
-        (lambda: KuaiRec(matrices=("tiny",)), "matrices must be one of big, small, however: matrices='tiny'"),
-        (lambda: KuaiRand(protocol="matrix"), "protocol must be one of date, random, however: protocol='matrix'"),
-        (lambda: KuaiRand(logs=("4_08",)), "logs must be one of standard_4_08_to_4_21, .*, however: logs='4_08'"),
-        (lambda: KuaiRand(min_duration=9, max_duration=5), "durations must be positive and rise, however: min_dura"),
-        (lambda: date_parts(np.array([1.0]), (3, 2)), r"last_dates must rise .*, however: last_dates=\(3, 2\)"),
-        (lambda: draw_rows(5, 0, 0), "max_rows must be at least 1, or None for all rows, however: max_rows=0"),
+        (lambda: KuaiRec(target="minutes"), "target must be one of seconds, .*, but got target='minutes'"),
+        (lambda: KuaiRec(protocol="users"), "protocol must be one of matrix, date, random, but got protocol='users'"),
+        (lambda: KuaiRec(matrices=("tiny",)), "matrices must be one of big, small, but got matrices='tiny'"),
+        (lambda: KuaiRand(protocol="matrix"), "protocol must be one of date, random, but got protocol='matrix'"),
+        (lambda: KuaiRand(logs=("4_08",)), "logs must be one of standard_4_08_to_4_21, .*, but got logs='4_08'"),
+        (lambda: KuaiRand(min_duration=9, max_duration=5), "durations must be positive and rise, but min_dura"),
+        (lambda: date_parts(np.array([1.0]), (3, 2)), r"last_dates must rise .*, but got last_dates=\(3, 2\)"),
+        (lambda: draw_rows(5, 0, 0), "max_rows must be at least 1, or None for all rows, but got max_rows=0"),
         (lambda: LargeTable(shares=(0.5, 0.5, 0)).random_rows(np.arange(9), 0), "shares must be those of training,"),
     ],
 )
@@ -377,10 +373,10 @@ def test_whole_files_pass_the_check(shipped):
 def test_miniatures_are_not_the_published_files(shipped):
     errors = check_kuairec(shipped).errors
     assert len(errors) == 4
-    assert "big_matrix.csv must have 12,530,806 rows, however: it has 240; fetch the file again" in errors[0]
+    assert "big_matrix.csv must have 12,530,806 rows, but it has 240; fetch the file again" in errors[0]
     errors = check_kuairand(shipped).errors
     assert len(errors) == 5
-    assert "log_standard_4_08_to_4_21_pure.csv must have 83,961,282 bytes, however: it has" in errors[0]
+    assert "log_standard_4_08_to_4_21_pure.csv must have 83,961,282 bytes, but it has" in errors[0]
 
 
 def test_checks_say_what_is_wrong(root):
@@ -391,27 +387,27 @@ def test_checks_say_what_is_wrong(root):
     next(root.rglob("video_features_basic_pure.csv")).unlink()
     next(root.rglob("log_random_4_22_to_5_08_pure.csv")).unlink()  # is not needed
     assert any(
-        "kuairand needs the file video_features_basic_pure.csv, however: " in error
+        "kuairand needs the file video_features_basic_pure.csv, but got " in error
         for error in check_kuairand(root, published).errors
     )
     damage(root, "item_categories.csv", "video_id,feat", "<html>")
     (error,) = check_kuairec(root, published_of(KUAIREC_FILES, root)).errors
-    assert "item_categories.csv must hold data, however: it is a web page" in error
+    assert "item_categories.csv must hold data, but it is a web page" in error
 
 
 def test_what_only_users_report_is_a_warning(root):
     (root / "KuaiRec.zip").write_bytes(b"PK")
     report = check_kuairec(root)
-    assert "KuaiRec.zip must have the md5 261550d472c48eff4990fb13c0e5bcf7, however: " in report.warnings[0]
+    assert "KuaiRec.zip must have the md5 261550d472c48eff4990fb13c0e5bcf7, but got " in report.warnings[0]
 
 
 def test_a_check_without_files_says_how_to_get_them(tmp_path, monkeypatch):
     (error,) = check_kuairec(tmp_path).errors
-    assert "kuairec needs the file big_matrix.csv, however:" in error
+    assert "kuairec needs the file big_matrix.csv, but got" in error
     assert "Download KuaiRec.zip" in error
     monkeypatch.delenv("DIFFOR_DATA", raising=False)
     (error,) = check_kuairand().errors
-    assert "however: root=None; pass root, or set DIFFOR_DATA" in error
+    assert "but got root=None; pass root, or set DIFFOR_DATA" in error
 
 
 def test_rows_are_counted_without_a_last_line_end(tmp_path):

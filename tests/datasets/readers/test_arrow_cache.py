@@ -185,7 +185,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
         write(path, 31)
 
     monkeypatch.setattr(arrow_cache, "line_blocks", disturbed)
-    with pytest.raises(DataError, match=r"table\.csv must not change while it is read, however: it did; run again"):
+    with pytest.raises(DataError, match=r"table\.csv must not change while it is read, but it did; run again"):
         cached_table(path, FORM, cache)
     monkeypatch.undo()
     assert cached_table(path, FORM, cache).n_rows == 31
@@ -223,9 +223,7 @@ def test_damaged_gzip_is_named_and_cured_by_a_whole_file(tmp_path, damage, messa
     path, cache = write(tmp_path / "table.csv.gz", 3000), tmp_path / "cache"
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    with pytest.raises(
-        DataError, match=rf"table\.csv\.gz must be a whole gzip file, however: .*{message}.*; fetch the"
-    ):
+    with pytest.raises(DataError, match=rf"table\.csv\.gz must be a whole gzip file, but .*{message}.*; fetch the"):
         cached_table(path, FORM, cache, block_bytes=5000)
     path.write_bytes(whole)
     assert cached_table(path, FORM, cache).arrays(["id"])["id"].tolist() == list(range(3000))
@@ -236,19 +234,19 @@ def test_damaged_gzip_is_named_and_cured_by_a_whole_file(tmp_path, damage, messa
     [
         (
             "40,anything,1.5,2012-03-01",
-            "must have 5 cells in each line, however: line 42 has 4",
+            "must have 5 cells in each line, but line 42 has 4",
             "wrong number of cells",
         ),
-        ("40,a,1.5,2012-03-01,w,more", "5 cells in each line, however: line 42 has 6", "wrong number of cells"),
-        ("4x,a,1.5,2012-03-01,w", "values of type int64 in column id, however: line 42 has '4x'", "cell in column id"),
-        (",a,1.5,2012-03-01,w", "values of type int64 in column id, however: line 42 has ''", "cell in column id"),
+        ("40,a,1.5,2012-03-01,w,more", "5 cells in each line, but line 42 has 6", "wrong number of cells"),
+        ("4x,a,1.5,2012-03-01,w", "values of type int64 in column id, but line 42 has '4x'", "cell in column id"),
+        (",a,1.5,2012-03-01,w", "values of type int64 in column id, but line 42 has ''", "cell in column id"),
         (
             "40,a,nan,2012-03-01,w",
-            "of type float64 in column price, however: line 42 has 'nan'",
+            "of type float64 in column price, but line 42 has 'nan'",
             "cell in column price",
         ),
-        ("40,a,1.5,2012-03-32,w", "of type date32 in column seen, however: line 42 has '2012-03-32'", "column seen"),
-        ('40,a,"1.5",2012-03-01,w', "in column price, however: line 42 has '\"1.5\"'", "cell in column price"),
+        ("40,a,1.5,2012-03-32,w", "of type date32 in column seen, but line 42 has '2012-03-32'", "column seen"),
+        ('40,a,"1.5",2012-03-01,w', "in column price, but line 42 has '\"1.5\"'", "cell in column price"),
     ],
 )
 @pytest.mark.parametrize("block_bytes", [300, 2**20])
@@ -263,24 +261,24 @@ def test_a_bad_row_is_named_or_dropped_and_counted(tmp_path, line, message, reas
     ((found, count),) = table.dropped.items()
     assert reason in found
     assert count == 1
-    with pytest.raises(DataError, match="however: line 42 has"):  # the cache does not hide what was dropped into it
+    with pytest.raises(DataError, match="but line 42 has"):  # the cache does not hide what was dropped into it
         cached_table(path, FORM, cache)
 
 
 def test_text_that_is_not_utf8_is_a_bad_row(tmp_path):
     path = write(tmp_path / "table.csv", 10)
     path.write_bytes(path.read_bytes().replace(b"word 3", b"w\xffrd 3", 1))
-    with pytest.raises(DataError, match="must hold UTF-8 text in column word, however: line 5 has"):
+    with pytest.raises(DataError, match="must hold UTF-8 text in column word, but line 5 has"):
         cached_table(path, FORM, tmp_path / "cache")
 
 
 def test_too_many_bad_rows_are_another_format(tmp_path):
     change = dict.fromkeys(range(2, MAX_BAD_ROWS + 4), "nothing")
     path = write(tmp_path / "table.csv", MAX_BAD_ROWS + 50, change=change)
-    with pytest.raises(DataError, match=f"must have at most {MAX_BAD_ROWS} rows that cannot be read, however: it has"):
+    with pytest.raises(DataError, match=f"must have at most {MAX_BAD_ROWS} rows that cannot be read, but it has"):
         cached_table(path, FORM, tmp_path / "cache", on_bad_row="drop")
     path = write(tmp_path / "short.csv", 2, change={2: "nothing", 3: "nothing"})
-    with pytest.raises(DataError, match=r"short\.csv must hold rows, however: it has none that can be read; fetch"):
+    with pytest.raises(DataError, match=r"short\.csv must hold rows, but it has none that can be read; fetch"):
         cached_table(path, FORM, tmp_path / "cache", on_bad_row="drop")
 
 
@@ -289,7 +287,7 @@ def test_another_header_is_refused(tmp_path, header):
     path = write(tmp_path / "table.csv", 5, change={1: header})
     with pytest.raises(DataError) as raised:
         cached_table(path, FORM, tmp_path / "cache")
-    assert f"{path} must begin with the header {HEADER}, however: {header!r}; fetch" in str(raised.value)
+    assert f"{path} must begin with the header {HEADER}, but got {header!r}; fetch" in str(raised.value)
 
 
 def test_a_file_without_rows_or_lines_is_refused(tmp_path):
@@ -308,18 +306,16 @@ def test_a_file_without_rows_or_lines_is_refused(tmp_path):
 def test_a_cache_that_cannot_be_written_is_named(tmp_path):
     path = write(tmp_path / "table.csv", 5)
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(DataError, match=r"taken must be a writable folder, however: .*; pass another folder as cache"):
+    with pytest.raises(DataError, match=r"taken must be a writable folder, but .*; pass another folder as cache"):
         cached_table(path, FORM, tmp_path / "taken")
 
 
 def test_choices_and_packages_are_checked(tmp_path, monkeypatch):
     path = write(tmp_path / "table.csv", 5)
-    with pytest.raises(ValueError, match="on_bad_row must be one of raise, drop, however: on_bad_row='skip'"):
+    with pytest.raises(ValueError, match="on_bad_row must be one of raise, drop, but got on_bad_row='skip'"):
         cached_table(path, FORM, tmp_path / "cache", on_bad_row="skip")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        DataError, match=r"needs pyarrow, however: it is not installed; pip install \"diffor\[parquet\]\""
-    ):
+    with pytest.raises(DataError, match=r"needs pyarrow, but it is not installed; pip install \"diffor\[parquet\]\""):
         cached_table(path, FORM, tmp_path / "cache")
 
 

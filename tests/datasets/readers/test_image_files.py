@@ -77,9 +77,9 @@ def test_images_are_looked_for_near_their_labels_first(tmp_path):
     (tmp_path / "third").mkdir()
     labels = tmp_path / "third" / "table.csv"
     assert image_folder("mine", None, labels, tmp_path, ["1.jpg"], "") == tmp_path / "mine" / "photos"
-    with pytest.raises(FileNotFoundError, match=r"such as 2\.jpg, however: none of 1 .*; pass images, .*Fetch it\."):
+    with pytest.raises(FileNotFoundError, match=r"such as 2\.jpg, but none of 1 .*; pass images, .*Fetch it\."):
         image_folder("mine", None, labels, tmp_path, ["2.jpg"], "Fetch it.")
-    with pytest.raises(ValueError, match=r"table\.csv must name images, however: it has no rows; fetch the file again"):
+    with pytest.raises(ValueError, match=r"table\.csv must name images, but it has no rows; fetch the file again"):
         image_folder("mine", None, labels, tmp_path, [], "")
 
 
@@ -97,8 +97,8 @@ def test_broken_images_are_named(tmp_path):
     messages = broken_images(paths, None)
     assert [message.split(" must")[0] for message in messages] == paths[1:5]
     assert "truncated" in messages[0].lower()
-    assert "however: cannot identify image file" in messages[1]
-    assert "however: it has 40 x 4 pixels; fetch the file again, or delete it" in messages[2]
+    assert "but cannot identify image file" in messages[1]
+    assert "but it has 40 x 4 pixels; fetch the file again, or delete it" in messages[2]
     assert broken_images([paths[0], paths[5]], None) == []
 
 
@@ -106,7 +106,7 @@ def test_only_some_images_are_decoded_where_asked(tmp_path):
     paths = [str(tmp_path / f"{number}.jpg") for number in range(9)]
     assert [message.split(" must")[0] for message in broken_images(paths, 3)] == [paths[0], paths[4], paths[8]]
     assert broken_images(paths, 0) == []
-    with pytest.raises(ValueError, match="n_images must be 0 or more, or None for all, however: n_images=-1"):
+    with pytest.raises(ValueError, match="n_images must be 0 or more, or None for all, but got n_images=-1"):
         broken_images(paths, -1)
 
 
@@ -132,8 +132,8 @@ def test_a_whole_distribution_passes(folder):
 def test_other_counts_are_errors_unless_copies_differ(folder, vary):
     checked = check_images(folder, "mine", survey_of(folder), Expected(n_rows=5, n_groups=2, counts_vary=vary))
     messages = [
-        f"{folder} must lead to 5 rows of mine, however: 3; complete the files",
-        f"{folder} must lead to 2 people, however: 1; complete the files",
+        f"{folder} must lead to 5 rows of mine, but got 3; complete the files",
+        f"{folder} must lead to 2 people, but got 1; complete the files",
     ]
     assert (checked.warnings if vary else checked.errors) == messages
     assert (checked.errors if vary else checked.warnings) == []
@@ -158,7 +158,5 @@ def test_the_archive_is_known_by_its_sum(folder, official):
     wrong = Expected(n_rows=3, archive="mine.zip", digest=("md5", "0" * 32), official_digest=official)
     checked = check_images(folder, "mine", survey, wrong)
     (message,) = checked.errors if official else checked.warnings
-    assert message.startswith(
-        f"{folder / 'mine.zip'} must have the md5 {'0' * 32}, however: {right}; fetch the archive"
-    )
+    assert message.startswith(f"{folder / 'mine.zip'} must have the md5 {'0' * 32}, but got {right}; fetch the archive")
     assert not (checked.warnings if official else checked.errors)

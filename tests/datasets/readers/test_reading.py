@@ -15,11 +15,9 @@ def test_the_root_is_passed_or_named_by_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("DIFFOR_DATA", raising=False)
     assert data_root(str(tmp_path), "ava") == tmp_path
     for root in (None, ""):
-        with pytest.raises(
-            ValueError, match=r"ava is read from files, however: root=.*; pass root, or set DIFFOR_DATA"
-        ):
+        with pytest.raises(ValueError, match=r"ava is read from files, but got root=.*; pass root, or set DIFFOR_DATA"):
             data_root(root, "ava")
-    with pytest.raises(FileNotFoundError, match=r"below a folder, however: .*gone is none; pass root, .* Fetch it\."):
+    with pytest.raises(FileNotFoundError, match=r"below a folder, but .*gone is none; pass root, .* Fetch it\."):
         data_root(tmp_path / "gone", "ava", "Fetch it.")
     monkeypatch.setenv("DIFFOR_DATA", str(tmp_path))
     assert data_root(None, "ava") == tmp_path
@@ -40,7 +38,7 @@ def test_the_nearest_file_is_found_three_folders_deep(tmp_path):
     assert find_below(tmp_path, "c/d/AVA.txt") == deep
     write(tmp_path / "1" / "2" / "3" / "4" / "other.txt")
     assert find_below(tmp_path, "other.txt") is None
-    with pytest.raises(FileNotFoundError, match=r"ava needs the file other\.txt or more\.txt, however: .* Fetch it\."):
+    with pytest.raises(FileNotFoundError, match=r"ava needs the file other\.txt or more\.txt, but .* Fetch it\."):
         need_below(tmp_path, "ava", "Fetch it.", "other.txt", "more.txt")
     assert [folder.name for folder in folders_below(tmp_path, 1)][1:] == ["1", "b", "z"]
 
@@ -48,10 +46,10 @@ def test_the_nearest_file_is_found_three_folders_deep(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "must hold data, however: it is empty; fetch the file again"),
-        (" \n", "however: it is empty"),
-        ("\ufeff\n<!DOCTYPE html>", "however: it is a web page or XML, not the data; download it in a browser"),
-        ("version https://git-lfs.github.com/spec/v1", "however: it is a Git LFS pointer, .*git lfs pull"),
+        ("", "must hold data, but it is empty; fetch the file again"),
+        (" \n", "but it is empty"),
+        ("\ufeff\n<!DOCTYPE html>", "but it is a web page or XML, not the data; download it in a browser"),
+        ("version https://git-lfs.github.com/spec/v1", "but it is a Git LFS pointer, .*git lfs pull"),
     ],
 )
 def test_stand_ins_are_refused(tmp_path, text, message):

@@ -73,18 +73,14 @@ def test_a_workbook_may_share_no_texts(path):
 )
 def test_a_damaged_workbook_is_named(path, part, text):
     change_part(path, part, text)
-    with pytest.raises(
-        ValueError, match=r"book\.xlsx must be an Excel workbook \(\.xlsx\), however: .*; fetch the file"
-    ):
+    with pytest.raises(ValueError, match=r"book\.xlsx must be an Excel workbook \(\.xlsx\), but .*; fetch the file"):
         read_sheet(path)
 
 
 def test_another_sheet_or_an_empty_one_is_named(path):
     for sheet in ("Sheet1", 1):
-        with pytest.raises(
-            ValueError, match=r"must have the sheet .*1.*, however: it has Scores & more; fetch the file"
-        ):
+        with pytest.raises(ValueError, match=r"must have the sheet .*1.*, but it has Scores & more; fetch the file"):
             read_sheet(path, sheet)
     change_part(path, "xl/worksheets/sheet1.xml", f"<worksheet {MAIN}><sheetData/></worksheet>")
-    with pytest.raises(ValueError, match=r"must have a header and rows, however: it has 0 rows; fetch the file again"):
+    with pytest.raises(ValueError, match=r"must have a header and rows, but it has 0 rows; fetch the file again"):
         read_sheet(path)

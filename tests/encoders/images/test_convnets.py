@@ -71,7 +71,7 @@ def test_resnets_halve_the_side_five_times(n_layers):
 
 
 def test_a_resnet_of_another_depth_is_refused():
-    with pytest.raises(ValueError, match="one of 18, 34, 50 layers, however: n_layers=101"):
+    with pytest.raises(ValueError, match="one of 18, 34, 50 layers, but got n_layers=101"):
         ResNet(101)
 
 
@@ -92,7 +92,7 @@ def test_the_small_network_learns_from_scratch():
 
 
 def test_the_small_network_needs_channels():
-    with pytest.raises(ValueError, match="at least 1, however: n_channels=0"):
+    with pytest.raises(ValueError, match="at least 1, but got n_channels=0"):
         SmallConvNet(0)
 
 
@@ -170,15 +170,15 @@ def _saved(content, folder):
 
 
 def test_files_that_are_no_weights_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"weights must be a file, however: .*none\.pth is none"):
+    with pytest.raises(FileNotFoundError, match=r"weights must be a file, but .*none\.pth is none"):
         load_weights(SmallConvNet(8), tmp_path / "none.pth")
     (tmp_path / "text.pth").write_text("no weights")
-    with pytest.raises(ValueError, match=r"text\.pth must be a state dict .* however: .*; fetch it again"):
+    with pytest.raises(ValueError, match=r"text\.pth must be a state dict .* but .*; fetch it again"):
         load_weights(SmallConvNet(8), tmp_path / "text.pth")
-    with pytest.raises(ValueError, match="must be a state dict, however: it is a list"):
+    with pytest.raises(ValueError, match="must be a state dict, but it is a list"):
         load_weights(SmallConvNet(8), _saved([1, 2], tmp_path))
     # A file that would run code when it is read.
-    with pytest.raises(ValueError, match="however: it is damaged or holds more than tensors"):
+    with pytest.raises(ValueError, match="but it is damaged or holds more than tensors"):
         load_weights(SmallConvNet(8), _saved({"a": np.random.default_rng()}, tmp_path))
 
 
@@ -284,7 +284,7 @@ def test_fixed_statistics_let_weights_learn(tmp_path):
 
 
 def test_a_frozen_network_of_random_weights_is_refused():
-    with pytest.raises(ValueError, match="must have weights that were learned, however: weights=None"):
+    with pytest.raises(ValueError, match="must have weights that were learned, but got weights=None"):
         make_image_encoder("resnet18", freeze=True)
 
 
@@ -302,21 +302,21 @@ def test_any_network_that_says_how_many_features_it_gives_is_an_encoder():
     encoder = make_image_encoder(Own())
     assert encoder(pictures()).shape == (3, encoder.out_features)
     assert make_image_encoder(encoder) is encoder
-    with pytest.raises(ValueError, match="taken as it is, however: width given"):
+    with pytest.raises(ValueError, match="taken as it is, but width given"):
         make_image_encoder(encoder, width=8)
     with pytest.raises(ValueError, match=r"Flatten\.out_features is None; set it"):
         make_image_encoder(nn.Flatten())
-    with pytest.raises(ValueError, match=r"needs maps .* however: the network gives shape=\(3, 5\); choose pooling"):
+    with pytest.raises(ValueError, match=r"needs maps .* but the network gives shape=\(3, 5\); choose pooling"):
         make_image_encoder(Own(), pooling="mean+max")(pictures())
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: make_image_encoder("vgg"), r"one of small, resnet18, .*timm:NAME.* however: encoder='vgg'"),
-        (lambda: ImageEncoder(SmallConvNet(8), pooling="sum"), "mean, mean.max, however: pooling='sum'"),
-        (lambda: ImageEncoder(SmallConvNet(8))(torch.zeros(1, 3, 32, 32)), "however: .*dtype=torch.float32; decode"),
-        (lambda: list(learning_rate_groups(SmallConvNet(8), -1)), "not be negative, however: backbone_factor=-1"),
+        (lambda: make_image_encoder("vgg"), r"one of small, resnet18, .*timm:NAME.* but got encoder='vgg'"),
+        (lambda: ImageEncoder(SmallConvNet(8), pooling="sum"), "mean, mean.max, but got pooling='sum'"),
+        (lambda: ImageEncoder(SmallConvNet(8))(torch.zeros(1, 3, 32, 32)), "but .*dtype=torch.float32; decode"),
+        (lambda: list(learning_rate_groups(SmallConvNet(8), -1)), "not be negative, but got backbone_factor=-1"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message):

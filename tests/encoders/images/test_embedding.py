@@ -94,7 +94,7 @@ def test_a_broken_image_is_named_or_left_out(folder, tmp_path):
     paths = sorted(map(str, folder.iterdir()))
     break_some(folder)
     out = tmp_path / "out.parquet"
-    with pytest.raises(BrokenImageError, match=r"3\.png must be a whole image, however: .*broken='skip'"):
+    with pytest.raises(BrokenImageError, match=r"3\.png must be a whole image, but .*broken='skip'"):
         embed_images(paths, Colours(), out, inputs=SMALL, batch_rows=2, part_rows=2)
     assert not out.exists()
     out = tmp_path / "other.parquet"
@@ -160,7 +160,7 @@ def test_files_of_other_work_are_replaced_only_if_asked(folder, tmp_path, change
         frame["age"] += 1
     else:
         out.write_text("my notes")
-    with pytest.raises(DataError, match=r"hold features of these images by this encoder, however: .*overwrite=True"):
+    with pytest.raises(DataError, match=r"hold features of these images by this encoder, but .*overwrite=True"):
         embed_images(frame, encoder, out, inputs=inputs, root=folder)
     assert embed_images(frame, encoder, out, inputs=inputs, root=folder, overwrite=True).n_encoded == 10
     assert len(read_table(out)) == 10
@@ -195,7 +195,7 @@ def test_a_damaged_part_is_made_again(folder, begun):
 
 
 def test_parts_of_other_work_are_replaced_only_if_asked(folder, begun):
-    with pytest.raises(DataError, match=r"parts must belong to these images .* however: it belongs to others; delete"):
+    with pytest.raises(DataError, match=r"parts must belong to these images .* but it belongs to others; delete"):
         embed_images(folder, Colours(2.0), begun, inputs=SMALL, part_rows=4)
     assert embed_images(folder, Colours(2.0), begun, inputs=SMALL, part_rows=4, overwrite=True).n_encoded == 10
     assert read_table(begun)["feature_0000"].tolist() == [40.0 * number for number in range(10)]
@@ -206,17 +206,17 @@ def test_what_cannot_be_written_is_refused(folder, tmp_path, monkeypatch):
     arrays = np.zeros((2, 8, 8, 3), dtype=np.uint8)
     clash = pd.DataFrame({"path": ["0.png"], "feature_1": [0]})
     cases = [
-        (lambda: embed_images(folder, Colours(), tmp_path / "out.csv"), r"however: out=.*out\.csv; let it end in"),
-        (lambda: embed_images(folder, Colours(), tmp_path / "no" / "out.parquet"), "existing folder, however: .*no is"),
-        (lambda: embed_images(arrays, Colours(), out), "must be files .* however: some are in memory only"),
-        (lambda: embed_images(["0.png", "0.png"], Colours(), out, root=folder), r"once, however: 0\.png stands twice"),
-        (lambda: embed_images(clash, Colours(), out, root=folder), "however: 'feature_1'; rename it"),
-        (lambda: embed_images(folder, Colours(), out, part_rows=0), "however: part_rows=0"),
+        (lambda: embed_images(folder, Colours(), tmp_path / "out.csv"), r"but got out=.*out\.csv; let it end in"),
+        (lambda: embed_images(folder, Colours(), tmp_path / "no" / "out.parquet"), "existing folder, but .*no is"),
+        (lambda: embed_images(arrays, Colours(), out), "must be files .* but some are in memory only"),
+        (lambda: embed_images(["0.png", "0.png"], Colours(), out, root=folder), r"once, but got 0\.png stands twice"),
+        (lambda: embed_images(clash, Colours(), out, root=folder), "but got 'feature_1'; rename it"),
+        (lambda: embed_images(folder, Colours(), out, part_rows=0), "but got part_rows=0"),
     ]
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(FloatingPointError, match="must be finite, however: the encoder gave others"):
+    with pytest.raises(FloatingPointError, match="must be finite, but the encoder gave others"):
         embed_images(folder, Colours(float("nan")), out, inputs=SMALL)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(DataError, match=r'needs pyarrow to be written: pip install "diffor\[parquet\]"'):

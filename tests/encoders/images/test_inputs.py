@@ -225,14 +225,14 @@ def test_a_folder_is_searched_in_depth_for_images_only(tmp_path):
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        (np.zeros((2, 3, 8, 8), dtype=np.uint8), r"\(n, height, width, 3 or 1\).*however: shape=\(2, 3, 8, 8\)"),
-        (np.zeros((2, 8, 8, 3)), "however: .*dtype=float64; put colours last"),
-        ([np.zeros((8, 8), dtype=np.uint8)], r"however: row 0 has shape=\(8, 8\)"),
-        (["a.png", None], "path, an array or one of Pillow's, however: row 1 has None"),
-        (pd.DataFrame({"path": ["a.png", float("nan")]}), "however: row 1 has nan; fill it in or drop"),
-        (pd.DataFrame({"file": ["a.png"]}), "column 'path', however: its columns are 'file'; rename"),
-        ("no/such/folder", "must be a folder of images, however: no/such/folder is none; pass a list"),
-        ([], "at least one image, however: it has none"),
+        (np.zeros((2, 3, 8, 8), dtype=np.uint8), r"\(n, height, width, 3 or 1\).*but got shape=\(2, 3, 8, 8\)"),
+        (np.zeros((2, 8, 8, 3)), "but .*dtype=float64; put colours last"),
+        ([np.zeros((8, 8), dtype=np.uint8)], r"but row 0 has shape=\(8, 8\)"),
+        (["a.png", None], "path, an array or one of Pillow's, but row 1 has None"),
+        (pd.DataFrame({"path": ["a.png", float("nan")]}), "but row 1 has nan; fill it in or drop"),
+        (pd.DataFrame({"file": ["a.png"]}), "column 'path', but its columns are 'file'; rename"),
+        ("no/such/folder", "must be a folder of images, but no/such/folder is none; pass a list"),
+        ([], "at least one image, but it has none"),
     ],
 )
 def test_what_cannot_be_images_is_refused(images, message):
@@ -243,11 +243,11 @@ def test_what_cannot_be_images_is_refused(images, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"side": 0}, "however: side=0"),
-        ({"crop": 1.2}, "however: crop=1.2"),
-        ({"fit": "pad"}, "one of crop, stretch, however: fit='pad'"),
-        ({"broken": "ignore"}, "one of raise, skip, however: broken='ignore'"),
-        ({"n_workers": -1}, "however: n_workers=-1"),
+        ({"side": 0}, "but got side=0"),
+        ({"crop": 1.2}, "but got crop=1.2"),
+        ({"fit": "pad"}, "one of crop, stretch, but got fit='pad'"),
+        ({"broken": "ignore"}, "one of raise, skip, but got broken='ignore'"),
+        ({"n_workers": -1}, "but got n_workers=-1"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):
@@ -275,9 +275,9 @@ def test_a_broken_image_is_named_when_it_is_needed(tmp_path):
     paths = damaged_folder(tmp_path)
     images = PLAIN.transform(paths).images
     assert images[0:2].shape == (2, 3, 8, 8)
-    with pytest.raises(BrokenImageError, match=r"cut\.jpg must be a whole image, however: .*truncated.*broken='skip'"):
+    with pytest.raises(BrokenImageError, match=r"cut\.jpg must be a whole image, but .*truncated.*broken='skip'"):
         images[0:3]
-    with pytest.raises(BrokenImageError, match=r"gone\.jpg must be .* however: No such file"):
+    with pytest.raises(BrokenImageError, match=r"gone\.jpg must be .* but No such file"):
         images.training_rows(torch.tensor([6]), torch.tensor([1]), step=0)
 
 
@@ -293,7 +293,7 @@ def test_broken_images_are_skipped_with_their_rows(tmp_path):
 
 
 def test_a_set_of_broken_images_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"at least one image must be whole, however: all are broken.*cut\.jpg"):
+    with pytest.raises(ValueError, match=r"at least one image must be whole, but all are broken.*cut\.jpg"):
         ImageInputs(broken="skip", n_workers=0).transform([truncated(tmp_path / "cut.jpg")])
 
 
@@ -422,7 +422,7 @@ def test_a_worker_that_is_killed_at_work_is_reported_and_replaced(tmp_path, with
     sleeping = lazy_images.worker_pool(1).submit(time.sleep, 60)  # the images wait behind it
     images.expect(slice(0, 3))
     os.kill(worker, signal.SIGKILL)
-    with pytest.raises(RuntimeError, match=r"must live while they decode, however: one of 1 was killed.*or 0"):
+    with pytest.raises(RuntimeError, match=r"must live while they decode, but one of 1 was killed.*or 0"):
         images[:]
     assert sleeping.exception() is not None
     assert torch.equal(images[:], PLAIN.transform(tmp_path).images[:])

@@ -45,7 +45,7 @@ def test_a_processor_that_cannot_is_refused_rather_than_tried():
         encoder(images).sum().backward()
         assert encoder(images).dtype == torch.float32
     else:
-        with pytest.raises(ValueError, match=r"mixed_precision needs a processor .*, however: a trial .*leave"):
+        with pytest.raises(ValueError, match=r"mixed_precision needs a processor .*, but a trial .*leave"):
             encoder(images)
 
 

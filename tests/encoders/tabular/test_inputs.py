@@ -191,7 +191,7 @@ def test_datetimes_keep_parts_of_a_day():
 @pytest.mark.parametrize("part", ["fit", "transform"])
 def test_infinity_is_refused_with_its_column_and_row(part):
     wrong, right = column([1.0, np.inf, 2.0, -np.inf]), column([1.0, 2.0])
-    message = "X must not contain infinity, however: column 'a' has 2 such values, the first in row 1"
+    message = "X must not contain infinity, but column 'a' has 2 such values, the first in row 1"
     with refused(ValueError, message):
         fitted(wrong) if part == "fit" else fitted(right).transform(wrong)
 
@@ -216,7 +216,7 @@ def test_complex_numbers_are_refused():
 def test_strings_in_a_column_of_numbers_are_refused(train, changed):
     with refused(TypeError, "column 'a' must hold numbers or times, as in training"):
         fitted(column(train)).transform(changed)
-    with pytest.raises(TypeError, match=r"however: '3\.5'; correct the value or leave it missing"):
+    with pytest.raises(TypeError, match=r"but got '3\.5'; correct the value or leave it missing"):
         fitted(column(train)).transform(changed)
 
 
@@ -306,9 +306,9 @@ def test_a_text_column_without_text_has_two_codes():
 @pytest.mark.parametrize("value", [[1], {"a": 1}, b"raw", object()])
 def test_objects_that_are_no_levels_are_refused(value):
     table = pd.DataFrame({"a": pd.Series([value, "x"], dtype=object)})
-    with refused(TypeError, f"a value of X must be a string or a number, however: {value!r}"):
+    with refused(TypeError, f"a value of X must be a string or a number, but got {value!r}"):
         fitted(table)
-    with refused(TypeError, f"however: {value!r}"):
+    with refused(TypeError, f"but got {value!r}"):
         fitted(column(["x", "y"])).transform(table)
 
 

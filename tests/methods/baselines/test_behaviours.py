@@ -177,7 +177,7 @@ def test_works_without_durations(name: str) -> None:
 def test_trained_with_durations_it_needs_them(name: str) -> None:
     method, features, y, _ = prepared(name)
     assert method.ends
-    message = "SWaT .* needs the column 'duration'.*however: no column was given; pass duration="
+    message = "SWaT .* needs the column 'duration'.*but no column was given; pass duration="
     with pytest.raises(ValueError, match=message):
         method.loss(features, y)
     with pytest.raises(ValueError, match=message):
@@ -267,7 +267,7 @@ def test_mean_is_that_of_even_levels(name: str) -> None:
 
 
 def test_too_few_buckets_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 2 bins or grades, however: 1"):
+    with pytest.raises(ValueError, match="at least 2 bins or grades, but got 1"):
         GeometricSWaT(2, n_buckets=1)
 
 

@@ -136,13 +136,13 @@ def test_grades_win_over_the_policy():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Binning(3, "equal"), "policy must be one of grades, uniform, quantile, however: policy='equal'"),
-        (lambda: Binning(1, "uniform"), "at least 2 bins or grades, however: 1"),
-        (lambda: make_binning(None, 5, "grades"), "needs the number of grades, however: n_grades=None; pass n_grades"),
-        (lambda: Binning(3).fit(torch.zeros(0)), r"shape \(at least one row,\), however: \(0,\)"),
-        (lambda: Binning(3).fit(torch.zeros(2, 2)), r"shape \(at least one row,\), however: \(2, 2\)"),
-        (lambda: Binning(3).fit(torch.tensor([0.0, 1.5])), r"must lie in \[0, 1\], however: from 0.0 to 1.5"),
-        (lambda: Binning(3).fit(torch.tensor([0.0, float("nan")])), r"must lie in \[0, 1\], however: from nan to nan"),
+        (lambda: Binning(3, "equal"), "policy must be one of grades, uniform, quantile, but got policy='equal'"),
+        (lambda: Binning(1, "uniform"), "at least 2 bins or grades, but got 1"),
+        (lambda: make_binning(None, 5, "grades"), "needs the number of grades, but got n_grades=None; pass n_grades"),
+        (lambda: Binning(3).fit(torch.zeros(0)), r"shape \(at least one row,\), but \(0,\)"),
+        (lambda: Binning(3).fit(torch.zeros(2, 2)), r"shape \(at least one row,\), but \(2, 2\)"),
+        (lambda: Binning(3).fit(torch.tensor([0.0, 1.5])), r"must lie in \[0, 1\], but from 0.0 to 1.5"),
+        (lambda: Binning(3).fit(torch.tensor([0.0, float("nan")])), r"must lie in \[0, 1\], but from nan to nan"),
     ],
 )
 def test_refusals_say_what_was_wrong(build, message):

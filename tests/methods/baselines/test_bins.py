@@ -165,7 +165,7 @@ def test_cross_entropy_is_that_of_torch():
 
 
 def test_refusals_say_what_was_wrong():
-    with pytest.raises(ValueError, match="sigma must be a positive number, however: sigma=0"):
+    with pytest.raises(ValueError, match="sigma must be a positive number, but got sigma=0"):
         GaussianLabels(4, sigma=0.0)
-    with pytest.raises(ValueError, match="variance must be a positive number, however: variance=-1"):
+    with pytest.raises(ValueError, match="variance must be a positive number, but got variance=-1"):
         UnifiedLabels(4, variance=-1.0)

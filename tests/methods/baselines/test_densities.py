@@ -255,11 +255,11 @@ def test_statistics_of_training_targets():
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [
-        (MixtureDensity, {"n_components": 0}, "n_components must be at least 1, however: n_components=0"),
-        (ExponentialGaussian, {"n_components": 0}, "n_components must be at least 1, however: n_components=0"),
-        (QuantileRegression, {"n_quantiles": 1}, "n_quantiles must be at least 2, however: n_quantiles=1"),
-        (QuantileRegression, {"decoding": "mode"}, "decoding must be one of mean, median, however: decoding='mode'"),
-        (ConditionalQuantiles, {"activation": "tanh"}, "activation must be one of softplus, relu, however:"),
+        (MixtureDensity, {"n_components": 0}, "n_components must be at least 1, but got n_components=0"),
+        (ExponentialGaussian, {"n_components": 0}, "n_components must be at least 1, but got n_components=0"),
+        (QuantileRegression, {"n_quantiles": 1}, "n_quantiles must be at least 2, but got n_quantiles=1"),
+        (QuantileRegression, {"decoding": "mode"}, "decoding must be one of mean, median, but got decoding='mode'"),
+        (ConditionalQuantiles, {"activation": "tanh"}, "activation must be one of softplus, relu, but got"),
     ],
 )
 def test_wrong_settings_are_refused(method, settings, message):

@@ -125,5 +125,5 @@ def test_reverse_chain_with_the_true_noise_draws_from_the_true_distribution():
 
 
 def test_too_few_times_are_refused():
-    with pytest.raises(ValueError, match=re.escape("n_times must be at least 25, however: n_times=10; choose more")):
+    with pytest.raises(ValueError, match=re.escape("n_times must be at least 25, but got n_times=10; choose more")):
         DiffusionAroundMean(4, n_times=10)

@@ -139,7 +139,7 @@ def test_few_rows_make_few_groups() -> None:
 
 
 def test_no_groups_are_refused() -> None:
-    with pytest.raises(ValueError, match="n_groups must be a whole number from 1 on, however: n_groups=0"):
+    with pytest.raises(ValueError, match="n_groups must be a whole number from 1 on, but got n_groups=0"):
         DurationGroups(0)
 
 
@@ -339,7 +339,7 @@ def test_clipped_values_end_with_the_video(method: Method) -> None:
 
 
 def test_unknown_likelihood_is_refused() -> None:
-    with pytest.raises(ValueError, match="likelihood must be 'code' or 'paper', however: likelihood='best'"):
+    with pytest.raises(ValueError, match="likelihood must be 'code' or 'paper', but got likelihood='best'"):
         CWM(2, likelihood="best")
 
 
@@ -349,7 +349,7 @@ def test_unknown_likelihood_is_refused() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_missing_duration_is_named(name: str) -> None:
     method, features, y, _ = prepared(name)
-    message = f"{method.title} needs the column 'duration'.*however: .* was given; pass duration="
+    message = f"{method.title} needs the column 'duration'.*but .* was given; pass duration="
     with pytest.raises(ValueError, match=message):
         method.prepare(y)
     with pytest.raises(ValueError, match=message):

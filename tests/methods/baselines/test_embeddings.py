@@ -130,5 +130,5 @@ def test_more_draws_are_a_finer_mixture_of_the_same():
 
 
 def test_no_draw_is_refused():
-    with pytest.raises(ValueError, match="n_draws must be a whole number from 1 on, however: n_draws=0"):
+    with pytest.raises(ValueError, match="n_draws must be a whole number from 1 on, but got n_draws=0"):
         ProbabilisticEmbeddings(4, n_draws=0)

@@ -367,12 +367,12 @@ def test_mdan_fuses_channels_by_the_probabilities_of_buckets():
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [
-        (TwoStage, {"gate": "soft"}, "gate must be one of product, hard, however: gate='soft'"),
-        (OptimalDistribution, {"n_heads": 1}, "n_heads must be at least 2, however: n_heads=1"),
-        (ZeroInflatedLogistics, {"n_components": 0}, "n_components must be at least 1, however: n_components=0"),
-        (RangesAndBuckets, {"n_buckets": 1}, "n_buckets at least 2, however: n_ranges=3, n_buckets=1"),
-        (RangesAndBuckets, {"decoding": "mode"}, "decoding must be one of argmax, expectation, however:"),
-        (BucketChannels, {"n_buckets": 1}, "must be at least 2, however: n_buckets=1"),
+        (TwoStage, {"gate": "soft"}, "gate must be one of product, hard, but got gate='soft'"),
+        (OptimalDistribution, {"n_heads": 1}, "n_heads must be at least 2, but got n_heads=1"),
+        (ZeroInflatedLogistics, {"n_components": 0}, "n_components must be at least 1, but got n_components=0"),
+        (RangesAndBuckets, {"n_buckets": 1}, "n_buckets at least 2, but got n_ranges=3, n_buckets=1"),
+        (RangesAndBuckets, {"decoding": "mode"}, "decoding must be one of argmax, expectation, but got"),
+        (BucketChannels, {"n_buckets": 1}, "must be at least 2, but got n_buckets=1"),
     ],
 )
 def test_wrong_settings_are_refused(method, settings, message):

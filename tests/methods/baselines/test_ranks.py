@@ -195,5 +195,5 @@ def test_repeated_targets_leave_ranks_that_get_no_probability(name):
 
 
 def test_a_negative_distance_is_refused():
-    with pytest.raises(ValueError, match=r"min_distance must be a number from 0 on, however: min_distance=-0.1"):
+    with pytest.raises(ValueError, match=r"min_distance must be a number from 0 on, but got min_distance=-0.1"):
         OrderedLogit(4, min_distance=-0.1)

@@ -177,7 +177,7 @@ def test_tokens_one_after_another_are_decoded_as_all_at_once():
 
 
 def test_width_must_be_a_multiple_of_the_heads():
-    with pytest.raises(ValueError, match=re.escape("however: width=10, n_heads=4")):
+    with pytest.raises(ValueError, match=re.escape("but got width=10, n_heads=4")):
         SequenceDecoder(3, n_tokens=9, width=10, n_layers=2, n_heads=4, n_hidden=32, dropout=0.0)
 
 
@@ -380,10 +380,10 @@ def test_two_grades_need_one_halving():
 @pytest.mark.parametrize(
     ("method", "settings", "message"),
     [
-        (GenerativeRegression, {"schedule": "steps"}, "schedule must be one of linear, exponential, sigmoid, however:"),
-        (GenerativeRegression, {"n_steps": 1}, "however: n_units=1000, max_values=64, n_steps=1"),
-        (GenerativeOrdinal, {"retention": 0.0}, "however: retention=0.0, tolerance=0.001"),
-        (GenerativeOrdinal, {"tolerance": 1.0}, "however: retention=0.5, tolerance=1.0"),
+        (GenerativeRegression, {"schedule": "steps"}, "schedule must be one of linear, exponential, sigmoid, but got"),
+        (GenerativeRegression, {"n_steps": 1}, "but got n_units=1000, max_values=64, n_steps=1"),
+        (GenerativeOrdinal, {"retention": 0.0}, "but got retention=0.0, tolerance=0.001"),
+        (GenerativeOrdinal, {"tolerance": 1.0}, "but got retention=0.5, tolerance=1.0"),
     ],
 )
 def test_wrong_settings_are_refused(method: type[Method], settings, message):

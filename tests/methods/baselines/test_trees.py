@@ -277,9 +277,9 @@ def test_cread_restores_from_the_exceedances_themselves() -> None:
 
 def test_wrong_sizes_are_refused() -> None:
     for tree in (TPM, PTPM):
-        with pytest.raises(ValueError, match="n_leaves must be a power of two, 2 at least, however: n_leaves=12"):
+        with pytest.raises(ValueError, match="n_leaves must be a power of two, 2 at least, but got n_leaves=12"):
             tree(2, n_leaves=12)
-    with pytest.raises(ValueError, match="n_thresholds must be at least 2, however: n_thresholds=1"):
+    with pytest.raises(ValueError, match="n_thresholds must be at least 2, but got n_thresholds=1"):
         CREAD(2, n_thresholds=1)
 
 

@@ -160,7 +160,7 @@ def test_one_increment_reads_the_last_state(spacing):
 
 @pytest.mark.parametrize("count", [0, -3])
 def test_a_count_below_one_is_refused(count):
-    message = f"count must be at least 1, however: count={count}"
+    message = f"count must be at least 1, but got count={count}"
     with pytest.raises(ValueError, match=message):
         split_increments(torch.rand(3), count)
     with pytest.raises(ValueError, match=message):
@@ -169,10 +169,10 @@ def test_a_count_below_one_is_refused(count):
 
 @pytest.mark.parametrize("spacing", ["linear", "log"])
 def test_fewer_times_than_increments_are_refused(spacing):
-    with pytest.raises(ValueError, match=r"n_times >= count, however: n_times=3, count=4; use more times or fewer"):
+    with pytest.raises(ValueError, match=r"n_times >= count, but got n_times=3, count=4; use more times or fewer"):
         aligned_times(4, 3, spacing)
 
 
 def test_an_unknown_spacing_is_refused():
-    with pytest.raises(ValueError, match="spacing must be one of linear, log, shared, however: spacing='even'"):
+    with pytest.raises(ValueError, match="spacing must be one of linear, log, shared, but got spacing='even'"):
         aligned_times(4, 10, "even")

@@ -171,7 +171,7 @@ def test_the_papers_transformer_is_the_default():
 
 @pytest.mark.parametrize(("width", "heads"), [(30, 8), (16, 0), (16, 3)])
 def test_a_width_that_heads_cannot_share_is_refused(width, heads):
-    message = f"width must be a multiple of n_attention_heads, however: width={width}, n_attention_heads={heads}"
+    message = f"width must be a multiple of n_attention_heads, but got width={width}, n_attention_heads={heads}"
     with pytest.raises(ValueError, match=message):
         TransformerDenoiser(4, 6, width=width, n_attention_heads=heads)
 

@@ -70,9 +70,9 @@ def test_a_guarantee_holds_for_the_effort_it_was_made_with():
     model = DiffoRRegressor(bounds=(-2, 2), **PAPER).fit(X, Y).conformalize(X, Y)
     usual = model.settings_.n_samples
     np.testing.assert_array_equal(model.predict_interval(X, n_samples=usual), model.predict_interval(X))
-    with pytest.raises(ValueError, match="guarantee needs the n_steps that it was calibrated with, however: n_steps=2"):
+    with pytest.raises(ValueError, match="guarantee needs the n_steps that it was calibrated with, but got n_steps=2"):
         model.predict_interval(X, n_steps=2)
-    with pytest.raises(ValueError, match=r"guarantee needs the n_samples .* however: n_samples=7; leave n_samples out"):
+    with pytest.raises(ValueError, match=r"guarantee needs the n_samples .* but got n_samples=7; leave n_samples out"):
         model.predict_opened(X, threshold=0.5, n_samples=7)
     assert model.predict_opened(X, None, 7, n_steps=2)[0].samples.shape == (120, 7)
     grades = DiffoRClassifier(**PAPER).fit(X, Y > 0).conformalize(X, Y > 0)
@@ -81,12 +81,12 @@ def test_a_guarantee_holds_for_the_effort_it_was_made_with():
 
 
 def test_wrong_effort_says_the_rule(model):
-    with pytest.raises(ValueError, match="n_steps must be at least 1, however: n_steps=0"):
+    with pytest.raises(ValueError, match="n_steps must be at least 1, but got n_steps=0"):
         model.predict(X, n_steps=0)
-    with pytest.raises(ValueError, match="the number of samples must be at least 1, however: 0"):
+    with pytest.raises(ValueError, match="the number of samples must be at least 1, but got 0"):
         model.predict(X, n_samples=0)
     for other in (OrdinalRegressor("dex", **QUICK), DiffoRRegressor("fast", prior=None, **QUICK)):
-        with pytest.raises(ValueError, match=r"n_steps is for methods with a chain, however: method='d.*' has none"):
+        with pytest.raises(ValueError, match=r"n_steps is for methods with a chain, but got method='d.*' has none"):
             other.fit(X, Y).predict(X, n_steps=4)
-    with pytest.raises(ValueError, match=r"decoding='fusion' has weights for the steps .* however: n_steps=4"):
+    with pytest.raises(ValueError, match=r"decoding='fusion' has weights for the steps .* but got n_steps=4"):
         IncrementDiffusion(4, n_increments=4, width=16, decoding="fusion").with_steps(4)

@@ -307,11 +307,11 @@ def refused(message: str):
 
 
 def test_unknown_names_are_refused():
-    with refused("parameterization must be one of velocity, noise, clean, however: parameterization='score'"):
+    with refused("parameterization must be one of velocity, noise, clean, but got parameterization='score'"):
         Diffusion(10, parameterization="score")
-    with refused("parameterization must be one of velocity, noise, clean, however: parameterization='score'"):
+    with refused("parameterization must be one of velocity, noise, clean, but got parameterization='score'"):
         FlowMatching(10, parameterization="score")
-    with refused("schedule must be one of cosine, linear, however: schedule='sigmoid'"):
+    with refused("schedule must be one of cosine, linear, but got schedule='sigmoid'"):
         Diffusion(10, schedule="sigmoid")
 
 
@@ -322,18 +322,18 @@ def test_flow_matching_refuses_to_predict_noise():
 
 @pytest.mark.parametrize("make", [Diffusion, FlowMatching])
 def test_no_times_are_refused(make):
-    with refused("n_times must be at least 1, however: n_times=0"):
+    with refused("n_times must be at least 1, but got n_times=0"):
         make(0)
 
 
 @pytest.mark.parametrize("times", [(), (5, 5), (3, 4), (11, 1), (5, 0), (2, -1)])
 def test_times_that_do_not_fall_are_refused(times):
-    with refused(f"times must fall strictly from at most 10 to at least 1, however: {list(times)}"):
+    with refused(f"times must fall strictly from at most 10 to at least 1, but got {list(times)}"):
         check_times(times, 10)
     with refused("times must fall strictly"):
         next(Diffusion(10).reverse(lambda noisy, t: noisy, draws(1, 2), times))
 
 
 def test_an_ancestral_chain_without_fresh_noise_is_refused():
-    with refused("an ancestral chain needs fresh noise: pass draw, however: eta=0.5, draw=None"):
+    with refused("an ancestral chain needs fresh noise: pass draw, but got eta=0.5, draw=None"):
         next(Diffusion(10).reverse(lambda noisy, t: noisy, draws(1, 2), (10, 1), eta=0.5))

@@ -33,7 +33,7 @@ def test_about_95_of_100_intervals_hold_the_truth():
 
 
 def test_one_value_has_no_interval():
-    with pytest.raises(ValueError, match=r"needs at least two values, however: shape=\(1,\); run with more seeds"):
+    with pytest.raises(ValueError, match=r"needs at least two values, but got shape=\(1,\); run with more seeds"):
         student_interval([1.0])
 
 

@@ -47,7 +47,7 @@ def test_the_setting_that_differs_from_the_base_is_the_dial(cells):
 
 def test_without_a_base_nothing_can_be_compared(cells):
     without = {place: line for place, line in cells.items() if place[1] != "base"}
-    with pytest.raises(ValueError, match="there must be cells of the method 'base', however: methods are constant"):
+    with pytest.raises(ValueError, match="there must be cells of the method 'base', but methods are constant"):
         find_dials(without)
 
 

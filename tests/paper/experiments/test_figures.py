@@ -95,12 +95,12 @@ def test_intervals_below_zero_are_clear_too():
 
 @pytest.mark.parametrize("wrong", [([1.0], [0.0, 0.0], [2.0, 2.0]), ([1.0, 1.0], [0.0], [2.0, 2.0])])
 def test_each_variant_needs_its_numbers(wrong):
-    with pytest.raises(ValueError, match=r"one number for each name, however: names=2, differences\.shape="):
+    with pytest.raises(ValueError, match=r"one number for each name, but got names=2, differences\.shape="):
         figures.ablation_forest(["v", "w"], *wrong)
 
 
 def test_an_interval_must_hold_its_difference():
-    with pytest.raises(ValueError, match=r"however: w has 3\.0 and the interval 0\.0 to 2\.0"):
+    with pytest.raises(ValueError, match=r"but w has 3\.0 and the interval 0\.0 to 2\.0"):
         figures.ablation_forest(["v", "w"], [1.0, 3.0], [0.0, 0.0], [2.0, 2.0])
 
 
@@ -156,7 +156,7 @@ def test_many_positions_have_few_plain_ticks():
 @pytest.mark.parametrize(
     ("positions", "log", "message"),
     [
-        ([1, 1, 2], False, r"positions must be numbers that rise, however: \[1\.0, 1\.0, 2\.0\]"),
+        ([1, 1, 2], False, r"positions must be numbers that rise, but \[1\.0, 1\.0, 2\.0\]"),
         ([0, 1, 2], True, "and be positive on a log scale, however"),
         ([], False, "positions must be numbers that rise"),
     ],
@@ -167,9 +167,9 @@ def test_positions_must_rise(positions, log, message):
 
 
 def test_series_and_spreads_must_fit_the_positions():
-    with pytest.raises(ValueError, match=r"each of 2 positions, however: A has shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"each of 2 positions, but A has shape \(3,\)"):
         figures.quality_curve([1, 2], {"A": [1, 2, 3]})
-    with pytest.raises(ValueError, match="however: series A, spreads B"):
+    with pytest.raises(ValueError, match="but series A, spreads B"):
         figures.quality_curve([1, 2], {"A": [1, 2]}, {"B": [1, 2]})
     with pytest.raises(ValueError, match="at least one series"):
         figures.quality_curve([1, 2], {})
@@ -267,5 +267,5 @@ def test_ranks_of_scores():
 
 @pytest.mark.parametrize("ranks", [[[1, 2]], [[1, 2], [1, 2], [np.nan, np.nan]], [1, 2, 3]])
 def test_ranks_must_fit_methods_and_data_sets(ranks):
-    with pytest.raises(ValueError, match=r"however: methods=3, datasets=2, ranks\.shape="):
+    with pytest.raises(ValueError, match=r"but got methods=3, datasets=2, ranks\.shape="):
         figures.leaderboard(METHODS, DATASETS, ranks)

@@ -61,7 +61,7 @@ def test_what_is_linear_in_the_vectors_is_explained():
 
 
 def test_one_head_cannot_be_compared():
-    with pytest.raises(ValueError, match="where there are two or more, however: 1; raise n_increments"):
+    with pytest.raises(ValueError, match="where there are two or more, but got 1; raise n_increments"):
         measure_heads(vectors(heads=1), np.arange(60.0))
 
 

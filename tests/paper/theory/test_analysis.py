@@ -84,7 +84,7 @@ def test_a_broken_identity_is_told():
 
 def test_times_without_signal_alone_are_refused():
     method = make_method(process="flow_matching", n_times=4)
-    with pytest.raises(ValueError, match=re.escape("times must hold one with some signal, however: times=[4]; ask")):
+    with pytest.raises(ValueError, match=re.escape("times must hold one with some signal, but got times=[4]; ask")):
         noise_identity(method, *make_rows(), times=(4,))
 
 
@@ -105,7 +105,7 @@ def test_even_grades_stand_in_the_middle_of_their_cells():
     positions, thresholds = even_grades([0.0, 0.24, 0.25, 0.99, 1.0], 4)
     assert positions.tolist() == [0.125, 0.125, 0.375, 0.875, 0.875]
     assert thresholds.tolist() == [0.25, 0.5, 0.75]
-    with pytest.raises(ValueError, match="count must be at least 2, however: count=1"):
+    with pytest.raises(ValueError, match="count must be at least 2, but got count=1"):
         even_grades([0.5], 1)
 
 
@@ -175,8 +175,8 @@ def test_bounds_that_say_nothing_anywhere_are_told():
 
 
 def test_shapes_and_thresholds_that_do_not_fit_are_refused():
-    message = "estimates and positions must be equally many, at least one, however: shapes (2,) and (1,)"
+    message = "estimates and positions must be equally many, at least one, but shapes (2,) and (1,)"
     with pytest.raises(ValueError, match=re.escape(message)):
         ordinal_bound([0.1, 0.2], [0.1], [0.5])
-    with pytest.raises(ValueError, match=re.escape("thresholds must rise strictly inside (0, 1), however: [0.5, 0.5]")):
+    with pytest.raises(ValueError, match=re.escape("thresholds must rise strictly inside (0, 1), but got [0.5, 0.5]")):
         ordinal_bound([0.1], [0.1], [0.5, 0.5])

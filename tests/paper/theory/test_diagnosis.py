@@ -75,5 +75,5 @@ def test_a_diagnosis_changes_nothing():
 
 
 def test_too_few_rows_are_refused():
-    with pytest.raises(ValueError, match="a diagnosis needs at least 8 rows, however: there are 5; pass more rows"):
+    with pytest.raises(ValueError, match="a diagnosis needs at least 8 rows, but there are 5; pass more rows"):
         diagnose(make_method(), *make_rows(5))

@@ -176,7 +176,7 @@ def test_cosines_of_training_are_drawn_by_step_and_must_be_there():
     ax = figures.cosines_in_training(RECORDS)
     assert line_labelled(ax, "denoise losses").get_xydata().tolist() == [[50, 0.5], [100, 0.3]]
     assert line_labelled(ax, "increment losses").get_ydata().tolist() == [-0.1, -0.2]
-    message = "records must hold cosines, however: there are none; fit DiffoR with diagnose=True"
+    message = "records must hold cosines, but there are none; fit DiffoR with diagnose=True"
     with pytest.raises(ValueError, match=re.escape(message)):
         figures.cosines_in_training([{"step": 50}])
 

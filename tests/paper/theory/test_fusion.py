@@ -97,6 +97,6 @@ def test_without_errors_nothing_is_gained():
 
 @pytest.mark.parametrize("shape", [(3, 3), (8, 2)])
 def test_values_that_do_not_fit_are_refused(shape):
-    message = f"values must hold one number for each of at least 4 rows and each time, however: values.shape={shape}"
+    message = f"values must hold one number for each of at least 4 rows and each time, but got values.shape={shape}"
     with pytest.raises(ValueError, match=re.escape(message)):
         linear_fusion(np.zeros(shape), np.zeros(shape[0]), TIMES)

@@ -114,7 +114,7 @@ def test_a_useful_addition_lowers_the_held_out_risk():
 
 
 def test_rows_that_do_not_fit_are_refused():
-    message = "an embedding must have one row for each target, however: embedding.shape=(3, 2), y.shape=(4,)"
+    message = "an embedding must have one row for each target, but got embedding.shape=(3, 2), y.shape=(4,)"
     with pytest.raises(ValueError, match=re.escape(message)):
         linear_readout_risk(np.zeros((3, 2)), np.zeros(4))
 

@@ -114,5 +114,5 @@ def test_holm_keeps_the_order_and_never_lowers(values):
 
 
 def test_errors_must_fit_the_table(table):
-    with pytest.raises(ValueError, match=r"one number for each row of the table, however: rows=500, shape=\(3,\)"):
+    with pytest.raises(ValueError, match=r"one number for each row of the table, but got rows=500, shape=\(3,\)"):
         worst_slices(table, [1.0, 2.0, 3.0])

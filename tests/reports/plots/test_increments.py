@@ -64,7 +64,7 @@ def test_scales_show_means_and_errors():
 
 @pytest.mark.parametrize("predicted", [[[1.0]], [1.0, 2.0], []])
 def test_scales_of_another_shape_are_refused(predicted):
-    with pytest.raises(ValueError, match=r"same shape \(n, S\), however: true\.shape=\(1, 2\)"):
+    with pytest.raises(ValueError, match=r"same shape \(n, S\), but true\.shape=\(1, 2\)"):
         plots.increments_by_scale([[1.0, 2.0]], predicted)
 
 
@@ -108,7 +108,7 @@ def test_a_chain_of_one_step_is_drawn_too():
 
 @pytest.mark.parametrize(("times", "values"), [([1, 2], [[1.0, 2.0]]), ([2, 1], [[1.0]]), ([2, 1], [1.0, 2.0])])
 def test_times_must_fall_and_fit_the_values(times, values):
-    with pytest.raises(ValueError, match=r"times must fall .* however: times="):
+    with pytest.raises(ValueError, match=r"times must fall .* but got times="):
         plots.denoising_trajectory(times, values)
 
 

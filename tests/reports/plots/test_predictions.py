@@ -83,7 +83,7 @@ def test_other_intervals_can_be_drawn_and_must_fit():
     assert legend_texts(ax)[0] == "interval holds the truth: 1 of 2 (50%)"
     segments = np.concatenate([np.array(lines.get_segments()) for lines in ax.collections])
     assert segments[:, :, 1].tolist() == [[0.5, 1.5], [0.5, 1.5]]
-    with pytest.raises(ValueError, match=r"two ends for each predicted row, however: shape=\(1, 2\), rows=2"):
+    with pytest.raises(ValueError, match=r"two ends for each predicted row, but got shape=\(1, 2\), rows=2"):
         plots.predicted_against_true(y, prediction, intervals=[[0.0, 1.0]])
 
 
@@ -239,7 +239,7 @@ def test_one_row_is_one_range_without_a_bar():
 
 
 def test_ranges_need_a_positive_number():
-    with pytest.raises(ValueError, match="n_bins must be at least 1, however: n_bins=0; 10 is customary"):
+    with pytest.raises(ValueError, match="n_bins must be at least 1, but got n_bins=0; 10 is customary"):
         plots.error_by_range([1.0], Prediction([[0.0, 1.0]]), n_bins=0)
 
 

@@ -90,7 +90,7 @@ def test_the_bars_are_those_of_qice(rows):
 
 @pytest.mark.parametrize("n_bins", [0, 1])
 def test_places_need_two_bins(rows, n_bins):
-    with pytest.raises(ValueError, match=f"n_bins must be at least 2, however: n_bins={n_bins}; 10 is customary"):
+    with pytest.raises(ValueError, match=f"n_bins must be at least 2, but got n_bins={n_bins}; 10 is customary"):
         plots.pit_histogram(*rows, n_bins=n_bins)
 
 
@@ -153,7 +153,7 @@ def proportion_ci(k, n):
 
 @pytest.mark.parametrize(("codes", "probabilities"), [([0], [[0.5, 0.5]] * 2), ([0, 1], [0.5, 0.5]), ([], [])])
 def test_codes_and_probabilities_must_fit(codes, probabilities):
-    with pytest.raises(ValueError, match=r"one row for each code .* however: codes\.shape="):
+    with pytest.raises(ValueError, match=r"one row for each code .* but codes\.shape="):
         plots.grade_calibration(codes, probabilities)
 
 

@@ -48,7 +48,7 @@ def test_a_shard_that_kills_every_worker_is_given_up_and_the_others_are_done(fol
     (failed,) = [outcome for outcome in outcomes if outcome.error is not None]
     assert failed.output == victim
     assert failed.error == (
-        f"{shards[3].source} must be scored by a process that lives to its end, however: {MAX_DEATHS} died over "
+        f"{shards[3].source} must be scored by a process that lives to its end, but {MAX_DEATHS} died over "
         f"{victim}, the last one killed by signal SIGKILL; if memory ran out, use fewer --workers"
     )
     assert len(list((folder / "marks").iterdir())) == MAX_DEATHS

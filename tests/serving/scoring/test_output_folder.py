@@ -102,13 +102,13 @@ def add_input(folder):
 def test_a_folder_of_another_run_is_refused_and_left_as_it_was(done, change, reason):
     before = {path: path.stat().st_mtime_ns for path in done.out.iterdir()}
     change(done)
-    with pytest.raises(DataError, match=f"must belong to this run, however: {reason} since .* pass --force"):
+    with pytest.raises(DataError, match=f"must belong to this run, but got {reason} since .* pass --force"):
         done.open()
     assert {path: path.stat().st_mtime_ns for path in done.out.iterdir()} == before
 
 
 def test_other_options_another_cut_and_another_version_are_named(done):
-    with pytest.raises(DataError, match="however: --coverage, --keep-all changed since"):
+    with pytest.raises(DataError, match="but got --coverage, --keep-all changed since"):
         done.open(coverage=0.9, keep_all=True)
     plan_now = done.describe()
     for changed, reason in (
@@ -119,7 +119,7 @@ def test_other_options_another_cut_and_another_version_are_named(done):
         with pytest.raises(DataError, match=reason):
             done.open()
     (done.out / PLAN).write_text("{")
-    with pytest.raises(DataError, match=r"_plan\.json must be the plan of a run, however: it is damaged; remove"):
+    with pytest.raises(DataError, match=r"_plan\.json must be the plan of a run, but it is damaged; remove"):
         done.open()
 
 
@@ -135,7 +135,7 @@ def test_a_folder_of_somebody_else_is_refused_even_with_force(tmp_path):
     folder.out.mkdir()
     (folder.out / "notes.txt").write_text("mine")
     for force in (False, True):
-        with pytest.raises(DataError, match="must be empty or of an earlier diffor score, however: it holds other"):
+        with pytest.raises(DataError, match="must be empty or of an earlier diffor score, but it holds other"):
             folder.open(force)
     assert [path.name for path in folder.out.iterdir()] == ["notes.txt"]
 
@@ -160,7 +160,7 @@ def test_a_second_run_waits_for_the_end_of_the_first_or_its_death(done):
     other = context.Process(target=hold, args=(done.out, done.describe(), is_held, may_end))
     other.start()
     assert is_held.wait(60)
-    with pytest.raises(DataError, match="must be written by one run at a time, however: another diffor score is at it"):
+    with pytest.raises(DataError, match="must be written by one run at a time, but another diffor score is at it"):
         done.open()
     other.kill()
     other.join(60)
@@ -168,10 +168,10 @@ def test_a_second_run_waits_for_the_end_of_the_first_or_its_death(done):
 
 
 def test_folders_that_cannot_be_written_or_hold_inputs_are_refused(done, tmp_path):
-    with pytest.raises(DataError, match=r"must lie in an existing folder, however: .*none is none; create it first"):
+    with pytest.raises(DataError, match=r"must lie in an existing folder, but .*none is none; create it first"):
         check_folder(tmp_path / "none" / "out", done.inputs)
-    with pytest.raises(DataError, match=r"--out must be a folder, however: .* is a file"):
+    with pytest.raises(DataError, match=r"--out must be a folder, but .* is a file"):
         check_folder(done.inputs[0], done.inputs)
-    with pytest.raises(DataError, match=r"--out must hold no inputs, however: .*part-0\.parquet lies in it"):
+    with pytest.raises(DataError, match=r"--out must hold no inputs, but .*part-0\.parquet lies in it"):
         check_folder(tmp_path / "in", done.inputs)
     check_folder(done.out, done.inputs)

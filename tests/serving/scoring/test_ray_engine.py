@@ -54,7 +54,7 @@ def test_a_shard_that_kills_every_worker_of_ray_is_given_up_and_the_others_are_d
     outcomes = list(score_on_ray(job, shards, 2, None))
     (failed,) = [outcome for outcome in outcomes if outcome.error is not None]
     assert failed.output == victim
-    assert f"however: {MAX_DEATHS} died over {victim}, the last one without a word; if memory" in failed.error
+    assert f"but {MAX_DEATHS} died over {victim}, the last one without a word; if memory" in failed.error
     assert len(list((folder / "marks").iterdir())) == MAX_DEATHS
     assert len(list((folder / "out").glob(".*.attempt"))) == MAX_DEATHS
     remove_unfinished(folder / "out", [shard.output for shard in shards])
@@ -93,11 +93,11 @@ def test_an_address_at_which_nothing_answers_is_refused_at_once(ray):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # nobody listens there
         address = f"127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(DataError, match=f"must be that of a running Ray, however: {address} cannot be used"):
+        with pytest.raises(DataError, match=f"must be that of a running Ray, but {address} cannot be used"):
             next(score_on_ray(None, [], 1, address))
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(DataError, match=r"needs Ray, however: it is not installed; pip install 'diffor\[ray\]', or"):
+    with pytest.raises(DataError, match=r"needs Ray, but it is not installed; pip install 'diffor\[ray\]', or"):
         next(score_on_ray(None, [], 1, None))

@@ -66,15 +66,13 @@ def test_inputs_are_found_once_and_called_as_they_are_named(job, tmp_path, monke
 
 def test_inputs_that_are_none_or_empty_or_clash_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        DataError, match=r"'none/\*\.parquet' must match at least one file, however: .*; check the path"
-    ):
+    with pytest.raises(DataError, match=r"'none/\*\.parquet' must match at least one file, but .*; check the path"):
         find_inputs(["none/*.parquet"])
     (tmp_path / "in").mkdir()
     with pytest.raises(DataError, match=r"'in' must match .* none; name its files, as 'in/\*\.parquet' does"):
         find_inputs(["in"])
     (tmp_path / "in" / "empty.csv").write_text("x\n")
-    with pytest.raises(DataError, match="must hold at least one row, however: all 1 are empty"):
+    with pytest.raises(DataError, match="must hold at least one row, but all 1 are empty"):
         plan_shards(find_inputs(["in/*.csv"]))
     for name in ("a.pq", "a.pq.parquet"):
         pd.DataFrame({"x": [1.0]}).to_parquet(tmp_path / "in" / name)
@@ -111,7 +109,7 @@ def test_outputs_that_are_damaged_or_of_another_run_do_not_count(job, tmp_path):
 
 def test_an_input_that_loses_rows_meanwhile_is_an_error_that_leaves_nothing(job, tmp_path):
     first = plan(tmp_path / "in")[0]
-    with pytest.raises(DataError, match="must stay as it is while it is scored, however: 40 rows came where it had 41"):
+    with pytest.raises(DataError, match="must stay as it is while it is scored, but got 40 rows came where it had 41"):
         commit_shard(job, job.work.open(), Shard(first.source, first.output, first.groups, 41))
     assert not list(job.folder.iterdir())
     assert not unfinished(job.folder)
@@ -119,5 +117,5 @@ def test_an_input_that_loses_rows_meanwhile_is_an_error_that_leaves_nothing(job,
 
 def test_failures_name_the_file(tmp_path):
     shard = Shard(tmp_path / "rows.parquet", "rows-00000.parquet", None, 1)
-    assert failure_of(shard, ValueError("x must be\n 1, however: 2")).error == "x must be 1, however: 2"
+    assert failure_of(shard, ValueError("x must be\n 1, but got 2")).error == "x must be 1, but got 2"
     assert failure_of(shard, KeyError("lost")).error == f"{shard.source} cannot be scored (KeyError: 'lost')"

@@ -115,7 +115,7 @@ def test_guaranteed_answers_are_those_of_the_calibrated_model(kind, flats, reque
             assert [low for low, _ in part(told, "interval")] == model.classes_[held.argmax(axis=1)].tolist()
     assert answer["warnings"] == []
     (wide,) = ModelAnswers(model)([question(model, rows, levels=levels, coverage=0.999)])
-    assert "coverage=0.999 needs at least 999 calibration rows, however: there are 120" in wide["warnings"][0]
+    assert "coverage=0.999 needs at least 999 calibration rows, but there are 120" in wide["warnings"][0]
 
 
 def test_a_method_of_points_has_no_spread(flats):

@@ -48,7 +48,7 @@ def test_grades_have_no_quantiles(flats, row):
     assert good.json()["predictions"][0]["grades"].keys() == {"0", "1", "2"}
     assert (bad.status_code, message(bad)) == (
         422,
-        "quantiles need a distribution of values, however: method 'diffor' predicts grades; read their probabilities",
+        "quantiles need a distribution of values, but method 'diffor' predicts grades; read their probabilities",
     )
 
 
@@ -59,10 +59,10 @@ def test_points_have_neither_quantiles_nor_intervals(flats, row):
     )
     assert good.json()["coverage"] is None
     assert message(quantiles) == (
-        "quantiles need a distribution of values, however: method 'value-squared' predicts a point; leave them out"
+        "quantiles need a distribution of values, but method 'value-squared' predicts a point; leave them out"
     )
     assert message(interval) == (
-        "an interval needs a distribution, however: method 'value-squared' predicts a point; leave coverage out, or "
+        "an interval needs a distribution, but method 'value-squared' predicts a point; leave coverage out, or "
         "fit with --calibration"
     )
     model.conformalize(*flats)
@@ -84,7 +84,7 @@ def test_a_model_that_fails_is_the_servers_fault_and_ends_nothing(flats, row, mo
     failed, good = send(model, {"rows": [row]}, {"rows": [row]})
     assert (failed.status_code, message(failed)) == (
         500,
-        "the server must answer, however: it failed; its log says why",
+        "the server must answer, but it failed; its log says why",
     )
     assert good.status_code == 200
 
@@ -94,7 +94,7 @@ def test_what_the_model_says_about_rows_is_passed_on(flats, row):
     model = OrdinalRegressor("swat-geometric", **PLAIN).fit(table, price, duration=price + 30)
     without, given = send(model, {"rows": [row]}, {"rows": [{**row, "duration": 300.0}]})
     assert (without.status_code, given.status_code) == (422, 200)
-    assert "needs the column 'duration' beside features and targets, however: no column was given" in message(without)
+    assert "needs the column 'duration' beside features and targets, but no column was given" in message(without)
 
 
 def test_levels_that_training_did_not_have_are_answered_with_a_warning(flats, row):

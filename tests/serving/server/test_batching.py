@@ -105,7 +105,7 @@ def test_too_many_waiting_rows_are_refused_at_once(make):
 
     refused, answer = asyncio.run(ask())
     assert (refused.status, refused.headers) == (503, {"Retry-After": "1"})
-    assert str(refused) == ("at most 4 rows can wait for answers, however: 3 do already; try again in a moment")
+    assert str(refused) == ("at most 4 rows can wait for answers, but got 3 do already; try again in a moment")
     assert answer == "AAA"
 
 
@@ -125,7 +125,7 @@ def test_what_takes_too_long_is_given_up_and_not_asked_any_more(make):
 
     refused = asyncio.run(ask())
     assert refused.status == 504
-    assert str(refused).startswith("an answer must take at most 0.05 s, however: it is not ready; send fewer rows")
+    assert str(refused).startswith("an answer must take at most 0.05 s, but it is not ready; send fewer rows")
     assert held.asked == [["a"], ["b"]]
     assert batcher.n_waiting == 0
 
@@ -148,7 +148,7 @@ def test_closing_answers_what_waits_and_refuses_what_comes_later(make):
 
     refused, answers = asyncio.run(ask())
     assert (refused.status, answers) == (503, ["A", "B"])
-    assert str(refused) == "the server must be running, however: it is stopping; ask another one"
+    assert str(refused) == "the server must be running, but it is stopping; ask another one"
     batcher.close()  # once more does nothing
 
 

@@ -183,10 +183,10 @@ def test_a_file_comes_back_with_predictions(page, flat_model, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "must have a header and at least one row, however: it has none."),
-        ("size,rooms\n1,2\n", "however: city is missing; its columns are size, rooms."),
-        ("size,rooms,city\n1,2,Oslo\n1,two,Oslo\n", "Row 2, column rooms, must be a number, however: “two”"),
-        ("size,rooms,city\n1,2,Oslo\n1,2\n", "Row 2 must have 3 cells, however: it has 2."),
+        ("", "must have a header and at least one row, but it has none."),
+        ("size,rooms\n1,2\n", "but city is missing; its columns are size, rooms."),
+        ("size,rooms,city\n1,2,Oslo\n1,two,Oslo\n", "Row 2, column rooms, must be a number, but “two”"),
+        ("size,rooms,city\n1,2,Oslo\n1,2\n", "Row 2 must have 3 cells, but it has 2."),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_with_the_place(page, tmp_path, text, message):
@@ -272,7 +272,7 @@ def test_token_and_silence(browser, flat_model):
         field(page, "Token").fill("wrong")
         page.keyboard.press("Enter")
         until(page, lambda: shown(page, "#token-problem"))
-        assert "however: it carries another" in page.locator("#token-problem").inner_text()
+        assert "but it carries another" in page.locator("#token-problem").inner_text()
         field(page, "Token").fill(token)
         page.keyboard.press("Enter")
         page.wait_for_selector("#whatif .picture svg")

@@ -78,7 +78,7 @@ def test_columns_beside_images(faces):
     )
     points = [one["point"] for one in good.json()["predictions"]]
     assert points == pytest.approx(model.predict(table[:2]).tolist(), rel=1e-5)
-    assert few.json()["detail"][0]["msg"] == "each image must have its row, however: there are 2 images and 1 rows"
+    assert few.json()["detail"][0]["msg"] == "each image must have its row, but there are 2 images and 1 rows"
     assert none.json()["detail"][0]["type"] == "missing_rows"
 
 
@@ -110,16 +110,16 @@ def test_what_is_no_image_is_refused(face_model, faces, monkeypatch):
     messages = [
         (answer.status_code, answer.json()["detail"][0]["msg"]) for answer in (text, short, large, many, name, rows)
     ]
-    assert messages[0] == (422, "image 0, 'note.txt', must be a whole image, however: its format is not known; send a "
+    assert messages[0] == (422, "image 0, 'note.txt', must be a whole image, but its format is not known; send a "
                                 "PNG or JPEG file, say")  # fmt: skip
     assert messages[1][0] == 422
-    assert messages[1][1].startswith("image_0 must be a whole image, however: ")
-    assert messages[2] == (422, "image 0, 'wide.png', must have at most 288 pixels, however: it has 17 x 18; make it "
+    assert messages[1][1].startswith("image_0 must be a whole image, but got ")
+    assert messages[2] == (422, "image 0, 'wide.png', must have at most 288 pixels, but it has 17 x 18; make it "
                                 "smaller")  # fmt: skip
     assert messages[3][0] == 413
-    assert "at most 2 images, however: it has 3" in messages[3][1]
-    assert messages[4] == (422, "files must be called images, however: 'picture'")
+    assert "at most 2 images, but it has 3" in messages[3][1]
+    assert messages[4] == (422, "files must be called images, but got 'picture'")
     assert messages[5][0] == 415
-    assert "this model reads images, however: no form was sent" in messages[5][1]
+    assert "this model reads images, but no form was sent" in messages[5][1]
     assert none.status_code == form.status_code == 422
     assert threading.active_count() <= before + 1

@@ -58,23 +58,23 @@ def test_missing_and_unknown_columns_are_told_apart(columns):
         ("unknown_column", ["rows", 1, "citty"]),
     ]
     missing, unknown = (one["msg"] for one in refused.problems)
-    assert missing == ("row 1 must have the column 'city', however: it is missing; add it (null if it is not known)")
+    assert missing == ("row 1 must have the column 'city', but it is missing; add it (null if it is not known)")
     assert unknown == (
-        "row 1 must have columns that the model knows, however: 'citty' is none (did you mean 'city'?); leave it out"
+        "row 1 must have columns that the model knows, but got 'citty' is none (did you mean 'city'?); leave it out"
     )
 
 
 @pytest.mark.parametrize(
     ("wrong", "kind", "message"),
     [
-        ({"rooms": "4"}, "number", "'rooms' of row 1 must be a finite number, however: '4'; send it without quotes"),
-        ({"rooms": "many"}, "number", "'rooms' of row 1 must be a finite number, however: 'many'; null if not known"),
+        ({"rooms": "4"}, "number", "'rooms' of row 1 must be a finite number, but got '4'; send it without quotes"),
+        ({"rooms": "many"}, "number", "'rooms' of row 1 must be a finite number, but got 'many'; null if not known"),
         ({"rooms": 10**400}, "number", "'rooms' of row 1 must be a finite number"),
-        ({"rooms": float("inf")}, "number", "'rooms' of row 1 must be a finite number, however: inf"),
-        ({"rooms": [1]}, "number", "'rooms' of row 1 must be a finite number, however: [1]"),
-        ({"city": ["Oslo"]}, "category", "'city' of row 1 must be a text or a number, however: ['Oslo']"),
+        ({"rooms": float("inf")}, "number", "'rooms' of row 1 must be a finite number, but got inf"),
+        ({"rooms": [1]}, "number", "'rooms' of row 1 must be a finite number, but got [1]"),
+        ({"city": ["Oslo"]}, "category", "'city' of row 1 must be a text or a number, but got ['Oslo']"),
         ({"city": {"a": 1}}, "category", "'city' of row 1 must be a text or a number"),
-        ({"city": "\ud800"}, "category", "'city' of row 1 must be a text or a number, however: '\\ud800'"),
+        ({"city": "\ud800"}, "category", "'city' of row 1 must be a text or a number, but got '\\ud800'"),
     ],
 )
 def test_a_wrong_value_is_named(columns, wrong, kind, message):
@@ -87,10 +87,10 @@ def test_a_wrong_value_is_named(columns, wrong, kind, message):
 @pytest.mark.parametrize(
     ("rows", "status", "message"),
     [
-        ({}, 422, "rows must be a list of objects, one for each row, however: {}"),
-        ([], 422, "rows must hold at least one row, however: the list is empty"),
-        ([GOOD, 3], 422, "row 1 must be an object of columns and values, however: 3"),
-        ([GOOD] * 31, 413, "a request must have at most 30 rows, however: it has 31; send them in several"),
+        ({}, 422, "rows must be a list of objects, one for each row, but got {}"),
+        ([], 422, "rows must hold at least one row, but the list is empty"),
+        ([GOOD, 3], 422, "row 1 must be an object of columns and values, but got 3"),
+        ([GOOD] * 31, 413, "a request must have at most 30 rows, but it has 31; send them in several"),
     ],
 )
 def test_what_are_no_rows_is_refused(columns, rows, status, message):
@@ -111,7 +111,7 @@ def test_side_columns_are_read_by_role():
     assert list(read.table) == ["size"]
     for wrong in (None, -1, "30"):
         (problem,) = problems([{"size": 1, "length": wrong}], columns).problems
-        assert problem["msg"] == f"'length' of row 0, the duration, must be a number from 0 on, however: {wrong!r}"
+        assert problem["msg"] == f"'length' of row 0, the duration, must be a number from 0 on, but got {wrong!r}"
     assert problems([{"size": 1}], columns).problems[0]["type"] == "missing_column"
 
 
@@ -120,7 +120,7 @@ def test_an_optional_side_column_is_in_all_rows_or_in_none():
     assert check_rows([{"size": 1}], columns, 9).side == {}
     (problem,) = problems([{"size": 1, "duration": 3}, {"size": 1}], columns).problems
     assert problem["msg"] == (
-        "row 1 must have the column 'duration', as other rows of the request have, however: it is missing; add it to "
+        "row 1 must have the column 'duration', as other rows of the request have, but it is missing; add it to "
         "all rows or to none"
     )
 
@@ -150,10 +150,10 @@ def test_very_many_levels_are_not_all_told():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"{", "body must be JSON, however: Expecting property name"),
-        (b"\xff\xfe", "body must be JSON, however:"),
-        (b"NaN", "body must be JSON, however: NaN is no JSON; send null for what is not known"),
-        (b"[" * 100_000, "body must be JSON, however: it is nested too deeply"),
+        (b"{", "body must be JSON, but Expecting property name"),
+        (b"\xff\xfe", "body must be JSON, but got"),
+        (b"NaN", "body must be JSON, but got NaN is no JSON; send null for what is not known"),
+        (b"[" * 100_000, "body must be JSON, but it is nested too deeply"),
     ],
 )
 def test_what_is_no_json_is_refused(text, message):

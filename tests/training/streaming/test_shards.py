@@ -91,12 +91,12 @@ def test_patterns_and_folders_are_sharded_and_files_are_not(tmp_path):
 
 
 def test_what_matches_no_file_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"\*\.parquet must match at least one file, however: none; check the pattern"):
+    with pytest.raises(DataError, match=r"\*\.parquet must match at least one file, but none; check the pattern"):
         find_shards(str(tmp_path / "*.parquet"))
-    with pytest.raises(DataError, match="must match at least one file, however: none; pass a folder or a pattern"):
+    with pytest.raises(DataError, match="must match at least one file, but none; pass a folder or a pattern"):
         find_shards(str(tmp_path))
     (tmp_path / "rows.csv").touch()
-    with pytest.raises(DataError, match=r"must end in .parquet or .pq, however: .* matches .*rows.csv; write them"):
+    with pytest.raises(DataError, match=r"must end in .parquet or .pq, but .* matches .*rows.csv; write them"):
         find_shards(str(tmp_path / "*"))
 
 
@@ -114,7 +114,7 @@ def test_files_that_disagree_are_refused_by_file_and_column(tmp_path):
 
 def test_empty_and_broken_files_are_refused(tmp_path):
     write(make_table(0, 0), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match="must hold at least one row, however: all 1 files are empty"):
+    with pytest.raises(DataError, match="must hold at least one row, but all 1 files are empty"):
         ShardedTable([tmp_path / "a.parquet"])
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(DataError, match=r"b\.parquet must be a readable Parquet file, however"):
@@ -124,7 +124,5 @@ def test_empty_and_broken_files_are_refused(tmp_path):
 def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     write_shards(tmp_path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        DataError, match=r"needs pyarrow, however: it is not installed; pip install 'diffor\[parquet\]'"
-    ):
+    with pytest.raises(DataError, match=r"needs pyarrow, but it is not installed; pip install 'diffor\[parquet\]'"):
         ShardedTable(find_shards(str(tmp_path)))

@@ -72,7 +72,7 @@ def test_levels_beyond_the_list_are_counted_within_a_few_hundredths(monkeypatch,
 def test_infinite_values_and_unreadable_columns_are_refused(tmp_path):
     parquet.write_table(pa.table({"x": [1.0, np.inf], "parts": [[1], [2]]}), tmp_path / "a.parquet")
     table = ShardedTable([tmp_path / "a.parquet"])
-    with pytest.raises(ValueError, match="must not contain infinity, however: column 'x' has 1 such values"):
+    with pytest.raises(ValueError, match="must not contain infinity, but column 'x' has 1 such values"):
         survey(table, ["x"], np.array([0]), World())
-    with pytest.raises(DataError, match="column 'parts' must hold numbers, times or text, however: it holds list<"):
+    with pytest.raises(DataError, match="column 'parts' must hold numbers, times or text, but it holds list<"):
         survey(table, ["parts"], np.array([0]), World())

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 
 from diffor.bench.peers.problem import Fitted, Peer, Problem
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 
 _HOMES: dict[str, tuple[str, ...]] = {
     "ours:OURS": ("diffor", "diffor-fast", "diffor-accurate", "diffor-paper"),
@@ -75,7 +75,7 @@ def find_peer(name: str) -> Peer:
     ('value', 'grades')
     >>> find_peer("diffor.bench.peers.ours:OURS")
     Traceback (most recent call last):
-    ValueError: diffor.bench.peers.ours:OURS must be a Peer, however: it is a tuple
+    ValueError: diffor.bench.peers.ours:OURS must be a Peer, but it is a tuple
     """
     if name in PEERS:
         return PEERS[name]
@@ -83,16 +83,16 @@ def find_peer(name: str) -> Peer:
         return _find_method(name.removeprefix(METHOD))
     if ":" not in name:
         listed = ", ".join(sorted(PEERS))
-        raise ValueError(
-            f"method must be one of {listed} or module:ATTRIBUTE, however: {name!r}{did_you_mean(name, PEERS)}"
+        raise UserError(
+            f"method must be one of {listed} or module:ATTRIBUTE, but got {name!r}{did_you_mean(name, PEERS)}"
         )
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"method {name!r} must be importable, however: {error}; check module and attribute") from error
+        raise UserError(f"method {name!r} must be importable, but got {error}; check module and attribute") from error
     if not isinstance(found, Peer):
-        raise ValueError(f"{name} must be a Peer, however: it is a {type(found).__name__}")
+        raise UserError(f"{name} must be a Peer, but it is a {type(found).__name__}")
     return found
 
 
@@ -101,8 +101,8 @@ def _find_method(name: str) -> Peer:
     from diffor.methods import METHODS
 
     if name not in METHODS:
-        raise ValueError(
-            f"{METHOD}NAME must name a method of `diffor methods`, however: {name!r}{did_you_mean(name, METHODS)}"
+        raise UserError(
+            f"{METHOD}NAME must name a method of `diffor methods`, but got {name!r}{did_you_mean(name, METHODS)}"
         )
     return find_method(name)
 

@@ -30,6 +30,7 @@ from diffor.core.prediction import Prediction
 from diffor.encoders import TabularInputs
 from diffor.encoders.tabular.inputs import UNKNOWN
 from diffor.encoders.tabular.networks import embedding_width
+from diffor.errors import UserError
 
 FULL_TIMES = 1000
 FIRST_BETA, LAST_BETA = 1e-4, 2e-2
@@ -55,7 +56,7 @@ class Chain:
 
     def __init__(self, n_times: int = FULL_TIMES) -> None:
         if n_times < MIN_TIMES:
-            raise ValueError(f"n_times must be at least {MIN_TIMES}, however: n_times={n_times}; choose more times")
+            raise UserError(f"n_times must be at least {MIN_TIMES}, but got n_times={n_times}; choose more times")
         self.n_times = n_times
         rescale = FULL_TIMES / n_times
         alpha = 1 - torch.linspace(FIRST_BETA * rescale, LAST_BETA * rescale, n_times, dtype=torch.float64)
@@ -298,7 +299,7 @@ def fit_card(
     (:class:`InterpolatedNoise`).
     """
     if n_nodes is not None and n_nodes < 2:
-        raise ValueError(f"n_nodes must be at least 2, however: n_nodes={n_nodes}; 24 are plenty")
+        raise UserError(f"n_nodes must be at least 2, but got n_nodes={n_nodes}; 24 are plenty")
     chain, scale, inputs = Chain(n_times), StandardTarget.of(problem), TabularInputs().fit(problem.x)
     rows, valid_rows = inputs.transform(problem.x), inputs.transform(problem.x_valid)
     y, y_valid = scale.to_tensor(problem.y), scale.to_tensor(problem.y_valid)

@@ -43,7 +43,7 @@ def environment_python(name: str) -> Path:
         return python.absolute()
     wanted = " ".join(f'"{requirement}"' for requirement in REQUIREMENTS.get(name, (name,)))
     raise FileNotFoundError(
-        f"{name} runs in an environment of its own, however: there is none at {folder}; create it with\n"
+        f"{name} runs in an environment of its own, but there is none at {folder}; create it with\n"
         f"  python -m venv {folder}\n"
         f"  {python} -m pip install {wanted}\n"
         "or set DIFFOR_PEERS to the folder that holds it"
@@ -76,7 +76,7 @@ class ForeignProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if not self._finalizer.alive:
-            raise RuntimeError(f"the process of {self.name} must be running, however: it was closed; fit again")
+            raise RuntimeError(f"the process of {self.name} must be running, but it was closed; fit again")
         try:
             self._process.stdin.write(command + "\n")
             self._process.stdin.flush()
@@ -90,7 +90,7 @@ class ForeignProcess:
         last = "\n".join(self._errors.read_text(encoding="utf-8", errors="replace").splitlines()[-N_ERROR_LINES:])
         self.close()
         raise RuntimeError(
-            f"the process of {self.name} must answer {command!r}, however: it ended with status {status}:\n{last}"
+            f"the process of {self.name} must answer {command!r}, but it ended with status {status}:\n{last}"
         )
 
     def close(self) -> None:

@@ -151,7 +151,7 @@ def minimise(
         value = loss(tuple(part[index] for part in train))
         if not torch.isfinite(value):
             raise FloatingPointError(
-                f"the loss must stay finite, however: {value.item()} at step {step}; "
+                f"the loss must stay finite, but got {value.item()} at step {step}; "
                 f"lower learning_rate (now {settings.learning_rate})"
             )
         value.backward()  # type: ignore[no-untyped-call]

@@ -16,6 +16,7 @@ from diffor.bench.peers.gradient_loop import NetworkSettings, TableNetwork, repr
 from diffor.bench.peers.problem import Peer, Problem, Values, from_grade_probabilities
 from diffor.core.prediction import Prediction
 from diffor.encoders import TabularInputs
+from diffor.errors import UserError
 from diffor.training.loop import limit_threads
 
 Exceed = Callable[[Tensor], Tensor]
@@ -135,8 +136,8 @@ def _fit(
 
 def _count_grades(problem: Problem, name: str) -> int:
     if problem.n_grades is None:
-        raise ValueError(
-            f"{name} needs ordered grades, however: n_grades=None; give it a problem with grades, "
+        raise UserError(
+            f"{name} needs ordered grades, but got n_grades=None; give it a problem with grades, "
             "or a method for values such as mdn"
         )
     return problem.n_grades

@@ -45,7 +45,7 @@ def import_package(module: str, package: str | None = None) -> Any:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise ImportError(
-            f"this method needs the package {package or module}, however: it is not installed; "
+            f"this method needs the package {package or module}, but it is not installed; "
             'install it with pip install "diffor[bench]"'
         ) from error
 
@@ -282,7 +282,7 @@ def _threads(n_threads: int) -> Any:
 def _fit_histogram_model(problem: Problem, model: Any, columns: TrainingColumns, known: NDArray[np.bool_]) -> Any:
     if "X_val" not in inspect.signature(model.fit).parameters:
         raise ImportError(
-            "this method needs scikit-learn 1.7 or later, which stops by given validation rows, however: "
+            "this method needs scikit-learn 1.7 or later, which stops by given validation rows, but "
             f"{version('scikit-learn')} is installed; upgrade it"
         )
     with _threads(problem.n_threads):

@@ -12,6 +12,7 @@ import pandas as pd
 
 from diffor.datasets.readers.data_files import CURE, as_numbers, data_file, read_cells
 from diffor.datasets.samples import Dataset, Rows, Samples, random_split
+from diffor.errors import UserError
 
 FILE = "cdnow/CDNOW_master.txt"
 COLUMNS = ["customer", "date", "cds", "dollars"]
@@ -43,17 +44,15 @@ def read_cdnow(root: str | Path | None) -> Samples:
 def _read_purchases(path: Path) -> pd.DataFrame:
     rows = read_cells(path, separator=None)
     if {len(row) for row in rows} != {len(COLUMNS)}:
-        raise ValueError(
-            f"{path} must have {', '.join(COLUMNS)} in each line, however: line 1 is {' '.join(rows[0])!r}; {CURE}"
+        raise UserError(
+            f"{path} must have {', '.join(COLUMNS)} in each line, but line 1 is {' '.join(rows[0])!r}; {CURE}"
         )
     cells = pd.DataFrame(rows, columns=COLUMNS, index=range(1, len(rows) + 1))
     purchases = as_numbers(cells, path)
     dates = pd.to_datetime(cells["date"], format="%Y%m%d", errors="coerce")
     if dates.isna().any():
         line = dates.index[dates.isna()][0]
-        raise ValueError(
-            f"{path} must have dates as YYYYMMDD, however: line {line} has {cells.loc[line, 'date']}; {CURE}"
-        )
+        raise UserError(f"{path} must have dates as YYYYMMDD, but line {line} has {cells.loc[line, 'date']}; {CURE}")
     purchases["date"] = dates.to_numpy()
     return purchases
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from diffor.datasets.open.openml import read_openml
 from diffor.datasets.readers.data_files import CURE
 from diffor.datasets.samples import Dataset, Rows, Samples
+from diffor.errors import UserError
 
 METRICS_OF_BENCHMARK = ("crps_grid", "crps", "mae", "coverage")
 SIZES = (1000, 5000)
@@ -85,7 +86,7 @@ def _file(root: str | Path | None, table: FoundationTable) -> Path:
         "diffor.datasets.open.foundation.fetch_foundation(root) fetches and writes"
     )
     if root is None:
-        raise ValueError(f"{table.name} is read from files, however: root=None; pass the folder of {wanted}: {origin}")
+        raise UserError(f"{table.name} is read from files, but got root=None; pass the folder of {wanted}: {origin}")
     # One root serves all tables on disk; the folder of these alone is a root, too.
     for path in (Path(root) / wanted, Path(root) / f"{table.name}.npz"):
         if path.is_file():
@@ -114,16 +115,16 @@ def _read_arrays(path: Path, table: FoundationTable) -> tuple[NDArray[np.float64
         with np.load(path, allow_pickle=False) as arrays:
             x, y = (np.asarray(arrays[name], dtype=np.float64) for name in ("X", "z"))
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} must hold the arrays X and z, however: {error}; {CURE}") from error
+        raise UserError(f"{path} must hold the arrays X and z, but got {error}; {CURE}") from error
     _check_shape(x, y, str(path), table)
     return x, y
 
 
 def _check_shape(x: NDArray[np.float64], y: NDArray[np.float64], where: str, table: FoundationTable) -> None:
     if x.shape != (table.n_rows, table.n_columns) or y.shape != (table.n_rows,):
-        raise ValueError(
+        raise UserError(
             f"{where} must hold X of {table.n_rows} rows and {table.n_columns} columns and as many z, "
-            f"however: {x.shape} and {y.shape}; {CURE}"
+            f"but {x.shape} and {y.shape}; {CURE}"
         )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from diffor.datasets.open.packages import VALUE_METRICS, typed
 from diffor.datasets.samples import Dataset, Rows, Samples, random_split
+from diffor.errors import UserError
 
 PREFIX = "openml:"
 
@@ -29,7 +30,7 @@ def openml_id(name: str) -> int:
     """
     number = name.removeprefix(PREFIX)
     if not number.isdecimal() or not int(number):
-        raise ValueError(f"a table of OpenML must be named by its number, as openml:537 is, however: {name!r}")
+        raise UserError(f"a table of OpenML must be named by its number, as openml:537 is, but got {name!r}")
     return int(number)
 
 
@@ -61,11 +62,11 @@ def _fetch(root: str | Path | None, name: str) -> Any:
     except OSError as error:
         raise OSError(
             f"{name} must come from openml.org or lie in the cache {Path(get_data_home(home)) / 'openml'}, "
-            f"however: {getattr(error, 'reason', error)}; connect this machine once, or copy that folder from one that "
+            f"but got {getattr(error, 'reason', error)}; connect this machine once, or copy that folder from one that "
             "has read the table"
         ) from error
     except (ValueError, KeyError) as error:
-        raise ValueError(f"{name} must be a table that scikit-learn can read, however: {error}; check it at "
+        raise UserError(f"{name} must be a table that scikit-learn can read, but got {error}; check it at "
                          f"openml.org/d/{openml_id(name)}") from error  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def _target_column(columns: list[str], default: str | None, name: str, target: s
         return chosen
     given = f"OpenML names {default or 'none'}" if target is None else f"target={target!r}"
     shown = ", ".join(columns[:10]) + (" ..." if len(columns) > 10 else "")
-    raise ValueError(f"{name} must have one target, however: {given}; pass target=, one of {shown}")
+    raise UserError(f"{name} must have one target, but got {given}; pass target=, one of {shown}")
 
 
 def _targets(column: pd.Series, name: str) -> NDArray[np.float64]:
@@ -83,7 +84,7 @@ def _targets(column: pd.Series, name: str) -> NDArray[np.float64]:
     numbers = np.asarray(pd.to_numeric(words, errors="coerce"), dtype=np.float64)
     strange = column[np.isnan(numbers) & column.notna().to_numpy()]
     if len(strange):
-        raise ValueError(f"the target of {name} must be numbers, however: {column.name} holds {strange.iloc[0]!r}; "
+        raise UserError(f"the target of {name} must be numbers, but {column.name} holds {strange.iloc[0]!r}; "
                          "pass target= with a column of numbers")  # fmt: skip
     return numbers
 

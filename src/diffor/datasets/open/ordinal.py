@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from diffor.datasets.readers.data_files import CURE, as_numbers, data_file, read_cells, with_header
 from diffor.datasets.samples import Dataset, Rows, Samples, random_split
+from diffor.errors import UserError
 
 METRICS_OF_GRADES = ("mae", "qwk", "accuracy_off_by", "srcc", "crps", "coverage")
 
@@ -36,9 +37,9 @@ def read_judgements(root: str | Path | None, name: str) -> Samples:
     path = data_file(root, name, f"ordinal/{name}.csv")
     (n_rows, n_inputs, *_), *rows = read_cells(path)
     if (n_rows, n_inputs) != (str(len(rows)), str(len(rows[0]) - 1)):
-        raise ValueError(
+        raise UserError(
             f"{path} must begin with its {len(rows)} rows and {len(rows[0]) - 1} inputs, "
-            f"however: {n_rows}, {n_inputs}; {CURE}"
+            f"but got {n_rows}, {n_inputs}; {CURE}"
         )
     names = [*(f"x{column}" for column in range(len(rows[0]) - 1)), "grade"]
     table = as_numbers(pd.DataFrame(rows, columns=names, index=range(2, len(rows) + 2)), path)
@@ -59,9 +60,9 @@ def _grade_codes(grades: pd.Series, path: Path, first: int, n_grades: int) -> ND
     bad = (codes != np.round(codes)) | (codes < 0) | (codes >= n_grades)
     if bad.any():
         line = int(np.argmax(bad)) + 2
-        raise ValueError(
+        raise UserError(
             f"{path} must hold grades {first} to {first + n_grades - 1}, "
-            f"however: line {line} has {codes[line - 2] + first:g}; {CURE}"
+            f"but line {line} has {codes[line - 2] + first:g}; {CURE}"
         )
     return codes
 

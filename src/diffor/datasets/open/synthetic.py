@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from diffor.datasets.samples import Dataset, Rows, Samples, random_split
+from diffor.errors import UserError
 
 Values = NDArray[np.float64]
 
@@ -301,9 +302,9 @@ def generate(name: str, n_rows: int, seed: int = SEED) -> Samples:
     (3, 4)
     """
     if name not in LAWS:
-        raise ValueError(f"name must be one of {', '.join(LAWS)}, however: name={name!r}")
+        raise UserError(f"name must be one of {', '.join(LAWS)}, but got name={name!r}")
     if n_rows < 1:
-        raise ValueError(f"n_rows must be 1 or more, however: n_rows={n_rows}")
+        raise UserError(f"n_rows must be 1 or more, but got n_rows={n_rows}")
     law, random = LAWS[name], np.random.default_rng([seed, _DATA])
     x = law.inputs(n_rows, random)
     y = law.draw(x, 1, random)[:, 0]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from diffor.datasets.readers.data_files import CURE
 from diffor.datasets.samples import Dataset, Rows, Samples
+from diffor.errors import UserError
 
 TABLES = {
     "concrete": "strength of concrete, 1,030 mixtures",
@@ -30,9 +31,9 @@ def read_uci(root: str | Path | None, name: str) -> Samples:
     data = np.atleast_2d(_read_numbers(_file(folder, "data.txt")))
     features, target = (_read_index(folder, f"index_{part}.txt") for part in ("features", "target"))
     if max(*features, *target) >= data.shape[1]:
-        raise ValueError(
+        raise UserError(
             f"{folder} must name columns below {data.shape[1]}, "
-            f"however: features {features.tolist()}, target {target.tolist()}; {CURE}"
+            f"but features {features.tolist()}, target {target.tolist()}; {CURE}"
         )
     table = pd.DataFrame(data[:, features], columns=[f"x{column}" for column in features])
     return Samples(table, data[:, int(target[0])])
@@ -43,13 +44,13 @@ def split_uci(root: str | Path | None, index: int, name: str) -> tuple[Rows, Row
     folder = _folder(root, name)
     given = len(list(folder.glob("index_train_*.txt")))
     if given and not (folder / f"index_train_{index}.txt").is_file():
-        raise ValueError(f"index must name one of the {given} given splits of {name}, however: index={index}")
+        raise UserError(f"index must name one of the {given} given splits of {name}, but got index={index}")
     return _read_index(folder, f"index_train_{index}.txt"), _read_index(folder, f"index_test_{index}.txt")
 
 
 def _folder(root: str | Path | None, name: str) -> Path:
     if root is None:
-        raise ValueError(f"{name} is read from files, however: root=None; pass the folder that holds {name}/data")
+        raise UserError(f"{name} is read from files, but got root=None; pass the folder that holds {name}/data")
     # One root serves all tables on disk, which keep these below `uci`; a folder of UCI tables alone is a root, too.
     below = Path(root) / "uci" / name / "data"
     return below if below.is_dir() else Path(root) / name / "data"
@@ -70,7 +71,7 @@ def _read_numbers(path: Path) -> NDArray[np.float64]:
     try:
         numbers = np.loadtxt(path)
     except ValueError as error:
-        raise ValueError(f"{path} must hold numbers in lines of one length, however: {error}; {CURE}") from error
+        raise UserError(f"{path} must hold numbers in lines of one length, but got {error}; {CURE}") from error
     return np.asarray(numbers, dtype=np.float64)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from diffor.datasets.readers.data_files import as_numbers, data_file, with_header
 from diffor.datasets.samples import Dataset, Rows, Samples
+from diffor.errors import UserError
 
 FILE = "vlengagement/VLEngagement_dataset_v1.csv"
 N_FOLDS = 5
@@ -44,7 +45,7 @@ def read_vlengagement(root: str | Path | None) -> Samples:
 def split_vlengagement(root: str | Path | None, index: int) -> tuple[Rows, Rows]:
     """The given folds: fold ``index + 1`` is for testing, the other four are for training."""
     if not 0 <= index < N_FOLDS:
-        raise ValueError(f"index must lie in 0 to {N_FOLDS - 1}, because five folds are given, however: index={index}")
+        raise UserError(f"index must lie in 0 to {N_FOLDS - 1}, because five folds are given, but got index={index}")
     path = data_file(root, "vlengagement", FILE)
     fold = as_numbers(with_header(path, NEEDED)[["fold"]], path)["fold"].to_numpy()
     return np.flatnonzero(fold != index + 1), np.flatnonzero(fold == index + 1)

@@ -37,6 +37,7 @@ from diffor.datasets.readers.reading import (
 )
 from diffor.datasets.readers.workbook import read_sheet
 from diffor.datasets.samples import Samples
+from diffor.errors import UserError
 
 Root = str | Path | None
 
@@ -88,7 +89,7 @@ def _ava_table(path: Path) -> NDArray[np.int64]:
     table = whole_numbers(path, AVA_WIDTH)
     if (table < 0).any():
         line = int(np.argmax((table < 0).any(axis=1))) + 1
-        raise ValueError(f"{path} must hold counts and numbers, however: line {line} has a negative one; {CURE}")
+        raise UserError(f"{path} must hold counts and numbers, but line {line} has a negative one; {CURE}")
     return table
 
 
@@ -148,10 +149,10 @@ def _partition_tables(root: Path, partition: str, by_theme: list[Table]) -> list
         train = need_below(root, "tad66k", TAD66K_OBTAIN, "merge/train.csv")
         return [(train, 0.0, ""), (beside(train, "test.csv"), 1.0, "")]
     if partition != "unmerge":
-        raise ValueError(f"partition must be 'merge' or 'unmerge', however: partition={partition!r}")
+        raise UserError(f"partition must be 'merge' or 'unmerge', but got partition={partition!r}")
     if not by_theme:
         raise FileNotFoundError(
-            f"the partition by theme needs unmerge/train/<theme>.csv, however: {root} holds none. {TAD66K_OBTAIN}"
+            f"the partition by theme needs unmerge/train/<theme>.csv, but {root} holds none. {TAD66K_OBTAIN}"
         )
     return by_theme
 
@@ -208,7 +209,7 @@ def survey_icaa17k(
     searches it.
     """
     if target not in ("MOS", "color"):
-        raise ValueError(f"target must be 'MOS' or 'color', however: target={target!r}")
+        raise UserError(f"target must be 'MOS' or 'color', but got target={target!r}")
     chosen = choose_columns(columns, ("scheme", "colors"), "the scores and the probability come from those who judged")
     below = data_root(root, "icaa17k", ICAA17K_OBTAIN)
     train = need_below(below, "icaa17k", ICAA17K_OBTAIN, "1train.csv")
@@ -228,9 +229,8 @@ def _icaa17k_rows(path: Path, target: str) -> pd.DataFrame:
     odd = cells["ID"].str.count("/") != 2
     if odd.any():
         line = odd.index[odd][0]
-        raise ValueError(
-            f"{path} must name images as scheme/colors/file.jpg, "
-            f"however: line {line} has {cells.loc[line, 'ID']!r}; {CURE}"
+        raise UserError(
+            f"{path} must name images as scheme/colors/file.jpg, but line {line} has {cells.loc[line, 'ID']!r}; {CURE}"
         )
     y = as_numbers(cells[[target]], path)[target].to_numpy()
     rows: pd.DataFrame = pd.DataFrame({"ID": cells["ID"], "scheme": pieces.str[0], "colors": pieces.str[1], "y": y})
@@ -273,7 +273,7 @@ def survey_spaq(
     numbers above ``n_first``.
     """
     if target not in SPAQ_SCORES:
-        raise ValueError(f"target must be one of {', '.join(SPAQ_SCORES)}, however: target={target!r}")
+        raise UserError(f"target must be one of {', '.join(SPAQ_SCORES)}, but got target={target!r}")
     chosen = choose_columns(columns, ("scene",), "the scores come from those who judged")
     below = data_root(root, "spaq", SPAQ_OBTAIN)
     rows, files = _spaq_rows(below, target)
@@ -303,7 +303,7 @@ def _spaq_rows(root: Path, target: str) -> tuple[pd.DataFrame, list[Path]]:
     scores = [as_numbers(table[[target]], file)[target] * factor for table, file in zip(tables, files, strict=True)]
     y = pd.concat(scores, ignore_index=True)
     if not y.between(0, 100).all():
-        raise ValueError(f"{path} must hold scores from 0 to {100 / factor:g}, however: {y.max() / factor:g}; {CURE}")
+        raise UserError(f"{path} must hold scores from 0 to {100 / factor:g}, but got {y.max() / factor:g}; {CURE}")
     images = pd.concat([table[name] for table in tables], ignore_index=True).str.strip()
     return without_fault(pd.DataFrame({"image": images, "y": y})), files
 
@@ -312,7 +312,7 @@ def _spaq_sheet(path: Path, header: Sequence[str]) -> pd.DataFrame:
     refuse_stand_in(path)
     sheet = read_sheet(path)
     if tuple(sheet.columns) != tuple(header):
-        raise ValueError(f"{path} must begin with {', '.join(header)}, however: {', '.join(sheet.columns)}; {CURE}")
+        raise UserError(f"{path} must begin with {', '.join(header)}, but got {', '.join(sheet.columns)}; {CURE}")
     return sheet
 
 

@@ -35,6 +35,7 @@ from diffor.datasets.readers.image_files import (
 )
 from diffor.datasets.readers.reading import ReadReport, data_root, folders_below, need_below, refuse_stand_in
 from diffor.datasets.samples import Samples
+from diffor.errors import UserError
 
 Root = str | Path | None
 Ages = tuple[int, int]
@@ -98,20 +99,20 @@ def _utkface_fields(name: str, repair: bool) -> tuple[float, float, float]:
 
 def _utkface_folders(root: Path, images: str) -> list[Path]:
     if images not in ("aligned", "wild"):
-        raise ValueError(f"images must be 'aligned' or 'wild', however: images={images!r}")
+        raise UserError(f"images must be 'aligned' or 'wild', but got images={images!r}")
     if images == "wild":
         for folder in folders_below(root):
             parts = [folder / part for part in ("part1", "part2", "part3") if (folder / part).is_dir()]
             if parts:
                 return parts
         raise FileNotFoundError(
-            f"the photos in the wild lie in part1, part2 and part3, however: {root} holds none of these; fetch them "
+            f"the photos in the wild lie in part1, part2 and part3, but {root} holds none of these; fetch them "
             "from susanqq.github.io/UTKFace, or use images='aligned'"
         )
     holding = [folder for folder in folders_below(root) if _holds(folder, re.compile(r"\d+_.*\.chip\.jpg"))]
     if not holding:
         raise FileNotFoundError(
-            f"utkface needs images such as 25_0_2_20170104020210475.jpg.chip.jpg, however: {root} holds none, down to "
+            f"utkface needs images such as 25_0_2_20170104020210475.jpg.chip.jpg, but {root} holds none, down to "
             f"3 folders deep. {UTKFACE_OBTAIN}"
         )
     # Beside the whole set, some copies have the chips of its first part in a folder of their own.
@@ -142,7 +143,7 @@ def survey_fgnet(root: Root = None, *, ages: Ages | None = None) -> tuple[Sample
     folder = next((folder for folder in folders_below(below) if _holds(folder, _FGNET_NAME)), None)
     if folder is None:
         raise FileNotFoundError(
-            f"fgnet needs images such as images/001A02.JPG, however: {below} holds none, down to 3 folders deep. "
+            f"fgnet needs images such as images/001A02.JPG, but {below} holds none, down to 3 folders deep. "
             f"{FGNET_OBTAIN}"
         )
     names = image_names(folder)
@@ -216,7 +217,7 @@ def _morph_rows(path: Path) -> pd.DataFrame:
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         header, *lines = [row for row in csv.reader(file) if row]
     if tuple(cell.strip() for cell in header) != MORPH_COLUMNS:
-        raise ValueError(f"{path} must begin with {','.join(MORPH_COLUMNS)}, however: {','.join(header)[:200]}; {CURE}")
+        raise UserError(f"{path} must begin with {','.join(MORPH_COLUMNS)}, but got {','.join(header)[:200]}; {CURE}")
     n_columns = len(MORPH_COLUMNS)
     cells = [[cell.strip() for cell in line] if len(line) == n_columns else [""] * n_columns for line in lines]
     rows = without_fault(pd.DataFrame(cells, columns=MORPH_COLUMNS, dtype=str))
@@ -276,12 +277,12 @@ def _cacd_rows(path: Path) -> pd.DataFrame:
         struct = loadmat(path, variable_names=["celebrityImageData"])["celebrityImageData"]
         fields = {field: np.ravel(struct[field][0, 0]) for field in CACD_FIELDS}
     except Exception as error:  # the reader meets damage in many ways, none of which it declares
-        raise ValueError(
-            f"{path} must hold the struct celebrityImageData with {', '.join(CACD_FIELDS)}, however: {error}; {CURE}"
+        raise UserError(
+            f"{path} must hold the struct celebrityImageData with {', '.join(CACD_FIELDS)}, but got {error}; {CURE}"
         ) from error
     sizes = {field: len(values) for field, values in fields.items()}
     if len(set(sizes.values())) > 1:
-        raise ValueError(f"{path} must hold fields of one length, however: {sizes}; {CURE}")
+        raise UserError(f"{path} must hold fields of one length, but got {sizes}; {CURE}")
     names = [str(np.ravel(cell)[0]) if np.size(cell) else "" for cell in fields["name"]]
     numbers: dict[str, NDArray[np.float64]] = {
         field: np.asarray(fields[field], dtype=np.float64) for field in CACD_FIELDS if field != "name"

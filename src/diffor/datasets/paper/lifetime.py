@@ -29,6 +29,7 @@ from diffor.datasets.readers.reading import CheckReport, ReadReport, data_root, 
 from diffor.datasets.readers.text_blocks import TextFormat
 from diffor.datasets.samples import Rows, Samples
 from diffor.datasets.splits import Split
+from diffor.errors import UserError
 
 # Criteo.
 
@@ -85,7 +86,7 @@ class Criteo(LargeTable):
         for leak in self.leaks:
             check_choice("leaks", leak, CRITEO_LEAKS)
         if not 2 <= self.n_buckets < 2**31:
-            raise ValueError(f"n_buckets must lie in 2 to 2**31 - 1, however: n_buckets={self.n_buckets}")
+            raise UserError(f"n_buckets must lie in 2 to 2**31 - 1, but got n_buckets={self.n_buckets}")
 
     def survey(self, root: str | Path | None = None) -> tuple[Samples, ReadReport]:
         """The samples, and what was read and dropped."""
@@ -213,17 +214,17 @@ class Shoppers(LargeTable):
 
     def __post_init__(self) -> None:
         if self.companies is None and self.n_companies < 1:
-            raise ValueError(f"n_companies must be at least 1, however: n_companies={self.n_companies}")
+            raise UserError(f"n_companies must be at least 1, but got n_companies={self.n_companies}")
         if self.horizon_days < 1:
-            raise ValueError(f"horizon_days must be at least 1, however: horizon_days={self.horizon_days}")
+            raise UserError(f"horizon_days must be at least 1, but got horizon_days={self.horizon_days}")
         try:
             first, last = (pd.Timestamp(date) for date in self.first_dates)
         except ValueError as error:
-            raise ValueError(
-                f"first_dates must be two dates as YYYY-MM-DD, however: first_dates={self.first_dates}"
+            raise UserError(
+                f"first_dates must be two dates as YYYY-MM-DD, but got first_dates={self.first_dates}"
             ) from error
         if first > last:
-            raise ValueError(f"first_dates must rise, however: first_dates={self.first_dates}")
+            raise UserError(f"first_dates must rise, but got first_dates={self.first_dates}")
 
     def survey(self, root: str | Path | None = None) -> tuple[Samples, ReadReport]:
         """The samples, one for each customer of each company, and which lines were read and dropped."""
@@ -246,8 +247,8 @@ class Shoppers(LargeTable):
         companies = self._choose(company_sizes(table, cache, self.with_returns), path)
         customers, dropped = customer_years(table, cache, companies, self.first_dates, self.horizon_days)
         if not len(customers):
-            raise ValueError(
-                f"{path} must hold customers whose first purchase lies in {' to '.join(self.first_dates)}, however: "
+            raise UserError(
+                f"{path} must hold customers whose first purchase lies in {' to '.join(self.first_dates)}, but "
                 f"none of companies {', '.join(map(str, companies))} does; change first_dates or companies"
             )
         report = ReadReport([path], table.n_rows + sum(table.dropped.values()), {**table.dropped, **dropped})
@@ -260,7 +261,7 @@ class Shoppers(LargeTable):
             return {company: sizes[company] for company in order[: self.n_companies]}
         absent = [company for company in self.companies if company not in sizes]
         if absent:
-            raise ValueError(f"companies must be in {path}, however: {absent[0]} is not; choose others")
+            raise UserError(f"companies must be in {path}, but {absent[0]} is not; choose others")
         return {company: sizes[company] for company in self.companies}
 
 

@@ -33,6 +33,7 @@ from diffor.datasets.readers.text_blocks import TextFormat
 from diffor.datasets.readers.watch_log import Log, look_up, read_features, read_log
 from diffor.datasets.samples import Rows, Samples
 from diffor.datasets.splits import Split, named_test_rows
+from diffor.errors import UserError
 
 USER_COLUMNS = (
     "user_active_degree", "is_lowactive_period", "is_live_streamer", "is_video_author", "follow_user_num",
@@ -165,7 +166,7 @@ def read_tags(path: Path) -> pd.DataFrame:
         try:
             found = [str(int(tag)) for tag in ast.literal_eval(text)]
         except (ValueError, SyntaxError, TypeError) as error:
-            raise ValueError(f"{path} must hold lists of tags, however: video {video} has {text!r}; {CURE}") from error
+            raise UserError(f"{path} must hold lists of tags, but video {video} has {text!r}; {CURE}") from error
         rows.append([*found, *[None] * N_TAGS][:N_TAGS])
     tags: pd.DataFrame = pd.DataFrame(rows, index=lists.index, columns=[f"feat{number}" for number in range(N_TAGS)])
     return tags
@@ -262,8 +263,8 @@ class KuaiRand(LargeTable):
         for leak in self.leaks:
             check_choice("leaks", leak, FEEDBACK)
         if not 0 < self.min_duration <= self.max_duration:
-            raise ValueError(
-                "durations must be positive and rise, however: "
+            raise UserError(
+                "durations must be positive and rise, but got "
                 f"min_duration={self.min_duration}, max_duration={self.max_duration}"
             )
 
@@ -345,7 +346,7 @@ def check_kuairand(root: str | Path | None = None, published: Sequence[Published
         found = {"rows": len(x), "users": x["user_id"].nunique(), "videos": x["video_id"].nunique()}
         if found != COUNTS:
             report.warnings.append(
-                f"publications report {COUNTS}, however: the default options give {found}; another max_duration, "
+                f"publications report {COUNTS}, but the default options give {found}; another max_duration, "
                 "such as 400, may give them"
             )
     return report

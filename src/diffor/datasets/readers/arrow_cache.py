@@ -37,6 +37,7 @@ from diffor.datasets.readers.text_blocks import (
     without_rows,
 )
 from diffor.datasets.samples import Rows
+from diffor.errors import UserError
 from diffor.files.tables import DataError, replacing
 
 VERSION = 1
@@ -156,7 +157,7 @@ def cached_table(
     """
     require_pyarrow(source)
     if on_bad_row not in BAD_ROW_CHOICES:
-        raise ValueError(f"on_bad_row must be one of {', '.join(BAD_ROW_CHOICES)}, however: on_bad_row={on_bad_row!r}")
+        raise UserError(f"on_bad_row must be one of {', '.join(BAD_ROW_CHOICES)}, but got on_bad_row={on_bad_row!r}")
     identity = _identify(source, form)
     folder = cache / f"{source.name}-{_place(source, cache)}"
     progress = _load_progress(folder, identity)
@@ -201,7 +202,7 @@ def require_pyarrow(path: Path) -> None:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise DataError(
-            f"{path} is read by way of Parquet and needs pyarrow, however: it is not installed; "
+            f"{path} is read by way of Parquet and needs pyarrow, but it is not installed; "
             'pip install "diffor[parquet]"'
         ) from error
 
@@ -214,7 +215,7 @@ def locked(folder: Path) -> Iterator[None]:
         file = folder.with_name(folder.name + ".lock").open("w", encoding="utf-8")
     except OSError as error:
         raise DataError(
-            f"{folder.parent} must be a writable folder, however: {error.strerror or error}; "
+            f"{folder.parent} must be a writable folder, but got {error.strerror or error}; "
             "pass another folder as cache"
         ) from error
     with file:
@@ -295,9 +296,9 @@ def _build(
                 progress.save(folder)
             bar.update(raw.tell() - bar.n)
     if _identify(source, form) != progress.identity:
-        raise DataError(f"{source} must not change while it is read, however: it did; run again")
+        raise DataError(f"{source} must not change while it is read, but it did; run again")
     if not sum(part.n_rows for part in progress.parts):
-        raise DataError(f"{source} must hold rows, however: it has none that can be read; {form.cure}")
+        raise DataError(f"{source} must hold rows, but it has none that can be read; {form.cure}")
     progress.is_complete = True
     progress.save(folder)
 
@@ -347,6 +348,6 @@ def _check_bad_row(row: BadRow, on_bad_row: str, n_bad: int, source: Path, form:
         raise DataError(f"{row.message}, or pass on_bad_row='drop' to do without such rows")
     if n_bad > MAX_BAD_ROWS:
         raise DataError(
-            f"{source} must have at most {MAX_BAD_ROWS} rows that cannot be read, however: it has more, the last is "
+            f"{source} must have at most {MAX_BAD_ROWS} rows that cannot be read, but it has more, the last is "
             f"this: {row.message}; {form.cure}"
         )

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from diffor.errors import UserError
+
 CURE = "fetch the file again"
 MISSING = ("", "?", "NA")
 """Cells that stand for a missing value."""
@@ -17,7 +19,7 @@ MISSING = ("", "?", "NA")
 def data_file(root: str | Path | None, name: str, relative: str) -> Path:
     """Path of a data set's file below the root, which must exist."""
     if root is None:
-        raise ValueError(f"{name} is read from files, however: root=None; pass the folder that holds {relative}")
+        raise UserError(f"{name} is read from files, but got root=None; pass the folder that holds {relative}")
     path = Path(root) / relative
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: pass the folder that holds {relative}")
@@ -32,13 +34,11 @@ def read_cells(path: Path, separator: str | None = ",") -> list[list[str]]:
     text = path.read_text(encoding="utf-8")
     rows = [line.split() for line in text.splitlines()] if separator is None else list(_comma_rows(text, separator))
     if len(rows) < 2:
-        raise ValueError(f"{path} must have two lines or more, however: it has {len(rows)}; {CURE}")
+        raise UserError(f"{path} must have two lines or more, but it has {len(rows)}; {CURE}")
     width = len(rows[1])
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != width:
-            raise ValueError(
-                f"{path} must have {width} cells in each line, however: line {number} has {len(row)}; {CURE}"
-            )
+            raise UserError(f"{path} must have {width} cells in each line, but line {number} has {len(row)}; {CURE}")
     return rows
 
 
@@ -52,9 +52,9 @@ def with_header(path: Path, needed: Sequence[str]) -> pd.DataFrame:
     header, *rows = read_cells(path)
     absent = [column for column in needed if column not in header]
     if absent or len(header) != len(rows[0]):
-        raise ValueError(
+        raise UserError(
             f"{path} must begin with a header that names {', '.join(needed[:3])} ... ({len(needed)} columns), "
-            f"however: missing {', '.join(absent) or 'names of some columns'}; {CURE}"
+            f"but missing {', '.join(absent) or 'names of some columns'}; {CURE}"
         )
     table: pd.DataFrame = pd.DataFrame(rows, columns=header, index=range(2, len(rows) + 2))
     return table
@@ -68,8 +68,8 @@ def as_numbers(cells: pd.DataFrame, path: Path, *, may_miss: bool = False) -> pd
         bad &= ~cells.apply(lambda column: column.str.strip()).isin(MISSING).to_numpy()
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise ValueError(
-            f"{path} must hold numbers, however: line {cells.index[row]}, column {cells.columns[column]} "
+        raise UserError(
+            f"{path} must hold numbers, but line {cells.index[row]}, column {cells.columns[column]} "
             f"is {cells.iloc[row, column]!r}; {CURE}"
         )
     numbers.index = pd.RangeIndex(len(numbers))

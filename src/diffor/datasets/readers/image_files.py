@@ -14,6 +14,7 @@ import pandas as pd
 
 from diffor.datasets.readers.reading import CheckReport, ReadReport, Survey, data_root, find_below, folders_below
 from diffor.datasets.samples import Samples
+from diffor.errors import UserError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
 MISSING, EMPTY = "image missing", "image file is empty"
@@ -45,10 +46,10 @@ def image_folder(
     """The folder of the listed images: the one that is passed, else the nearest to the label file, up to the root."""
     if images is not None:
         if not Path(images).is_dir():
-            raise FileNotFoundError(f"images must be the folder of {name}'s images, however: {images} is no folder")
+            raise FileNotFoundError(f"images must be the folder of {name}'s images, but {images} is no folder")
         return Path(images).absolute()
     if not listed:
-        raise ValueError(f"{labels} must name images, however: it has no rows; fetch the file again")
+        raise UserError(f"{labels} must name images, but it has no rows; fetch the file again")
     places = np.linspace(0, len(listed) - 1, min(N_PROBED, len(listed))).astype(int)
     probes = [spelling for place in places for spelling in _suffix_spellings(listed[place])]
     for start in (folder for folder in labels.parents if folder == root or root in folder.parents):
@@ -56,7 +57,7 @@ def image_folder(
             if any((folder / probe).is_file() for probe in probes):
                 return folder
     raise FileNotFoundError(
-        f"{name} needs its images, such as {listed[0]}, however: none of {len(places)} that were looked for is below "
+        f"{name} needs its images, such as {listed[0]}, but none of {len(places)} that were looked for is below "
         f"{root}; pass images, the folder that holds them. {obtain}"
     )
 
@@ -125,8 +126,8 @@ def choose_columns(wanted: Sequence[str], offered: Sequence[str], refused: str =
     """The side columns that are wanted, which must be among those on offer."""
     unknown = [column for column in wanted if column not in offered]
     if isinstance(wanted, str) or unknown:
-        raise ValueError(
-            f"columns must be some of {', '.join(offered) or 'none'}, however: columns={wanted!r}"
+        raise UserError(
+            f"columns must be some of {', '.join(offered) or 'none'}, but got columns={wanted!r}"
             + (f"; {refused}" if refused else "")
         )
     return list(wanted)
@@ -139,8 +140,8 @@ def keep_sound(rows: pd.DataFrame, files: Sequence[Path]) -> tuple[pd.DataFrame,
     kept = rows[rows["fault"].isna()].drop(columns="fault").reset_index(drop=True)
     if not len(kept):
         reasons = ", ".join(f"{fault} ({count})" for fault, count in report.dropped.items()) or "there are none"
-        raise ValueError(
-            f"{files[0]} must lead to usable images, however: none of its {len(rows)} rows is left: {reasons}; "
+        raise UserError(
+            f"{files[0]} must lead to usable images, but none of its {len(rows)} rows is left: {reasons}; "
             "complete the files"
         )
     return kept, report
@@ -163,7 +164,7 @@ def mark_ages(rows: pd.DataFrame, ages: tuple[int, int] | None) -> None:
         return
     low, high = ages
     if low > high:
-        raise ValueError(f"ages must be the youngest and the oldest to keep, however: ages={ages}")
+        raise UserError(f"ages must be the youngest and the oldest to keep, but got ages={ages}")
     mark_fault(rows, ~rows["y"].between(low, high), f"age outside {low} to {high}")
 
 
@@ -208,13 +209,13 @@ def _compare(checked: CheckReport, name: str, samples: Samples, report: ReadRepo
     source = report.files[0]
     if report.n_read != expected.n_rows:
         message = (
-            f"{source} must lead to {expected.n_rows:,} rows of {name}, however: {report.n_read:,}; complete the files"
+            f"{source} must lead to {expected.n_rows:,} rows of {name}, but got {report.n_read:,}; complete the files"
         )
         (checked.warnings if expected.counts_vary else checked.errors).append(message)
     if expected.n_groups is not None and samples.groups is not None:
         n_groups = len(np.unique(samples.groups))
         if n_groups != expected.n_groups:
-            message = f"{source} must lead to {expected.n_groups:,} people, however: {n_groups:,}; complete the files"
+            message = f"{source} must lead to {expected.n_groups:,} people, but got {n_groups:,}; complete the files"
             (checked.warnings if expected.counts_vary else checked.errors).append(message)
     for fault, count in report.dropped.items():
         message = f"{source} loses {count:,} of {report.n_read:,} rows: {fault}"
@@ -230,7 +231,7 @@ def _check_digest(checked: CheckReport, archive: Path, expected: Expected) -> No
             digest.update(block)
     if digest.hexdigest() == wanted:
         return
-    message = f"{archive} must have the {kind} {wanted}, however: {digest.hexdigest()}; fetch the archive again"
+    message = f"{archive} must have the {kind} {wanted}, but got {digest.hexdigest()}; fetch the archive again"
     if expected.official_digest:
         checked.errors.append(message)
     else:
@@ -244,7 +245,7 @@ def broken_images(paths: Sequence[str], n_images: int | None = N_DECODED) -> lis
     except ImportError as error:
         raise ImportError('images are decoded by Pillow: pip install "diffor[images]"') from error
     if n_images is not None and n_images < 0:
-        raise ValueError(f"n_images must be 0 or more, or None for all, however: n_images={n_images}")
+        raise UserError(f"n_images must be 0 or more, or None for all, but got n_images={n_images}")
     n_chosen = len(paths) if n_images is None else min(n_images, len(paths))
     messages = []
     for place in np.linspace(0, len(paths) - 1, n_chosen).astype(int):
@@ -258,7 +259,7 @@ def broken_images(paths: Sequence[str], n_images: int | None = N_DECODED) -> lis
             cause = str(error)
         if cause:
             messages.append(
-                f"{paths[place]} must be a whole image, however: {cause}; fetch the file again, or delete it: "
+                f"{paths[place]} must be a whole image, but got {cause}; fetch the file again, or delete it: "
                 "its row is then left out"
             )
     return messages

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from diffor.datasets.readers.data_files import CURE, read_cells
 from diffor.datasets.readers.reading import refuse_stand_in
+from diffor.errors import UserError
 
 
 def beside(path: Path, name: str) -> Path:
     """The file of this name in the folder of another, which must exist."""
     if not (path.parent / name).is_file():
-        raise FileNotFoundError(f"{path.parent / name} must lie beside {path.name}, however: it is missing; {CURE}")
+        raise FileNotFoundError(f"{path.parent / name} must lie beside {path.name}, but it is missing; {CURE}")
     return path.parent / name
 
 
@@ -27,13 +28,11 @@ def exact_table(path: Path, header: Sequence[str]) -> pd.DataFrame:
     try:
         first, *rows = read_cells(path)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be a text file, however: {error}; {CURE}") from error
+        raise UserError(f"{path} must be a text file, but got {error}; {CURE}") from error
     if tuple(first) != tuple(header):
-        raise ValueError(f"{path} must begin with {','.join(header)}, however: {','.join(first)[:200]}; {CURE}")
+        raise UserError(f"{path} must begin with {','.join(header)}, but got {','.join(first)[:200]}; {CURE}")
     if len(rows[0]) != len(header):
-        raise ValueError(
-            f"{path} must have {len(header)} cells in each line, however: line 2 has {len(rows[0])}; {CURE}"
-        )
+        raise UserError(f"{path} must have {len(header)} cells in each line, but line 2 has {len(rows[0])}; {CURE}")
     table: pd.DataFrame = pd.DataFrame(rows, columns=list(header), index=range(2, len(rows) + 2))
     return table
 
@@ -44,9 +43,9 @@ def whole_numbers(path: Path, width: int) -> NDArray[np.int64]:
     try:
         table = np.loadtxt(path, dtype=np.int64, ndmin=2, comments=None)
     except ValueError as error:
-        raise ValueError(f"{path} must hold {width} whole numbers in each line, {_odd_line(path, width)}") from error
+        raise UserError(f"{path} must hold {width} whole numbers in each line, {_odd_line(path, width)}") from error
     if table.shape[1] != width:
-        raise ValueError(f"{path} must hold {width} whole numbers in each line, {_odd_line(path, width)}")
+        raise UserError(f"{path} must hold {width} whole numbers in each line, {_odd_line(path, width)}")
     return table
 
 
@@ -55,5 +54,5 @@ def _odd_line(path: Path, width: int) -> str:
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for number, line in enumerate(lines, start=1):
         if line.strip() and (len(line.split()) != width or not re.fullmatch(r"[-+\d\s]+", line)):
-            return f"however: line {number} is {line[:80]!r}; {CURE}"
-    return f"however: some do not; {CURE}"
+            return f"but line {number} is {line[:80]!r}; {CURE}"
+    return f"but some do not; {CURE}"

@@ -26,6 +26,7 @@ from diffor.datasets.readers.reading import (
 from diffor.datasets.readers.text_blocks import BLOCK_BYTES, TextFormat, open_text
 from diffor.datasets.samples import Rows
 from diffor.datasets.splits import Split, random_parts
+from diffor.errors import UserError
 from diffor.files.tables import DataError
 
 SHARES = (0.7, 0.1, 0.2)
@@ -70,7 +71,7 @@ def draw_rows(n_rows: int, max_rows: int | None, seed: int) -> Rows | None:
     (True, 5)
     """
     if max_rows is not None and max_rows < 1:
-        raise ValueError(f"max_rows must be at least 1, or None for all rows, however: max_rows={max_rows}")
+        raise UserError(f"max_rows must be at least 1, or None for all rows, but got max_rows={max_rows}")
     if max_rows is None or max_rows >= n_rows:
         return None
     return np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))
@@ -86,7 +87,7 @@ def date_parts(dates: NDArray[np.float64], last_dates: tuple[int, int]) -> Split
     """
     last_training, last_validation = last_dates
     if not last_training <= last_validation:
-        raise ValueError(f"last_dates must rise from training to validation, however: last_dates={last_dates}")
+        raise UserError(f"last_dates must rise from training to validation, but got last_dates={last_dates}")
     in_training, in_test = dates <= last_training, dates > last_validation
     in_validation = (dates > last_training) & (dates <= last_validation)
     return Split(np.flatnonzero(in_training), np.flatnonzero(in_validation), np.flatnonzero(in_test))
@@ -95,7 +96,7 @@ def date_parts(dates: NDArray[np.float64], last_dates: tuple[int, int]) -> Split
 def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
     """Refuse a value that is none of the choices."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, however: {name}={value!r}")
+        raise UserError(f"{name} must be one of {', '.join(map(str, choices))}, but got {name}={value!r}")
 
 
 def from_codes(codes: NDArray[Any], levels: Any) -> pd.Categorical:
@@ -141,7 +142,7 @@ def check_files(root: str | Path | None, name: str, obtain: str, files: Sequence
             complaints += _complaints(path, known)
         elif known.is_needed:
             shown = " or ".join(known.names)
-            report.errors.append(f"{name} needs the file {shown}, however: {folder} holds none. {obtain}")
+            report.errors.append(f"{name} needs the file {shown}, but {folder} holds none. {obtain}")
     return report
 
 
@@ -153,14 +154,14 @@ def _complaints(path: Path, known: PublishedFile) -> list[str]:
             _check_first_line(path, known)
         size = path.stat().st_size
         if known.n_bytes is not None and size != known.n_bytes:
-            return [f"{path} must have {known.n_bytes:,} bytes, however: it has {size:,}; {known.cure}"]
+            return [f"{path} must have {known.n_bytes:,} bytes, but it has {size:,}; {known.cure}"]
         if known.digest is not None:
             kind, wanted = known.digest
             found = file_digest(path, kind)
-            return [] if found == wanted else [f"{path} must have the {kind} {wanted}, however: {found}; {known.cure}"]
+            return [] if found == wanted else [f"{path} must have the {kind} {wanted}, but got {found}; {known.cure}"]
         if known.n_rows is not None:
             n_rows = count_lines(path) - (known.header is not None)
-            wrong = f"{path} must have {known.n_rows:,} rows, however: it has {n_rows:,}; {known.cure}"
+            wrong = f"{path} must have {known.n_rows:,} rows, but it has {n_rows:,}; {known.cure}"
             return [] if n_rows == known.n_rows else [wrong]
     except (OSError, ValueError) as error:
         return [str(error)]
@@ -171,7 +172,7 @@ def _check_first_line(path: Path, known: PublishedFile) -> None:
     with open_text(path) as (text, _):
         line = text.readline(2**16).rstrip(b"\r\n").decode("utf-8", errors="replace")
     if line != known.header:
-        raise DataError(f"{path} must begin with the header {known.header}, however: {line[:200]!r}; {known.cure}")
+        raise DataError(f"{path} must begin with the header {known.header}, but got {line[:200]!r}; {known.cure}")
 
 
 def file_digest(path: Path, algorithm: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diffor.datasets.samples import Samples
+from diffor.errors import UserError
 
 ENVIRONMENT_VARIABLE = "DIFFOR_DATA"
 """Names the folder of the data sets where no root is passed."""
@@ -70,9 +71,9 @@ def data_root(root: str | Path | None, name: str, obtain: str = "") -> Path:
     chosen = os.environ.get(ENVIRONMENT_VARIABLE) if root is None else root
     cure = f"pass root, or set {ENVIRONMENT_VARIABLE}, to the folder that holds its files. {obtain}".rstrip()
     if not chosen:
-        raise ValueError(f"{name} is read from files, however: root={root!r}; {cure}")
+        raise UserError(f"{name} is read from files, but got root={root!r}; {cure}")
     if not Path(chosen).is_dir():
-        raise FileNotFoundError(f"{name} is read from files below a folder, however: {chosen} is none; {cure}")
+        raise FileNotFoundError(f"{name} is read from files below a folder, but {chosen} is none; {cure}")
     return Path(chosen).absolute()
 
 
@@ -104,7 +105,7 @@ def need_below(root: Path, name: str, obtain: str, *relatives: str) -> Path:
     path = find_below(root, *relatives)
     if path is None:
         raise FileNotFoundError(
-            f"{name} needs the file {' or '.join(relatives)}, however: {root} holds none, down to {SEARCH_LEVELS} "
+            f"{name} needs the file {' or '.join(relatives)}, but {root} holds none, down to {SEARCH_LEVELS} "
             f"folders deep. {obtain}".rstrip()
         )
     return path
@@ -115,7 +116,7 @@ def refuse_stand_in(path: Path) -> None:
     with path.open("rb") as file:
         start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
     if not start:
-        raise ValueError(f"{path} must hold data, however: it is empty; fetch the file again")
+        raise UserError(f"{path} must hold data, but it is empty; fetch the file again")
     for beginning, cause in _STAND_INS.items():
         if start.startswith(beginning):
-            raise ValueError(f"{path} must hold data, however: it is {cause}")
+            raise UserError(f"{path} must hold data, but it is {cause}")

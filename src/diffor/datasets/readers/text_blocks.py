@@ -68,7 +68,7 @@ def open_text(source: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
             else:
                 yield raw, raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{source} must be a whole gzip file, however: {error}; {CURE}") from error
+        raise DataError(f"{source} must be a whole gzip file, but got {error}; {CURE}") from error
 
 
 def skip_bytes(text: IO[bytes], raw: IO[bytes], n_bytes: int) -> None:
@@ -94,7 +94,7 @@ def line_blocks(text: IO[bytes], source: Path, block_bytes: int = BLOCK_BYTES, c
         else:
             rest += piece
         if len(rest) > max(block_bytes, BLOCK_BYTES):
-            raise DataError(f"{source} must be text in lines, however: {len(rest)} bytes have no line end; {cure}")
+            raise DataError(f"{source} must be text in lines, but got {len(rest)} bytes have no line end; {cure}")
     if rest:
         yield rest
 
@@ -105,7 +105,7 @@ def without_header(block: bytes, source: Path, form: TextFormat) -> bytes:
     found = line.removesuffix(b"\r")
     if found != form.header.encode():
         shown = found[:200].decode("utf-8", errors="replace")
-        raise DataError(f"{source} must begin with the header {form.header}, however: {shown!r}; {form.cure}")
+        raise DataError(f"{source} must begin with the header {form.header}, but got {shown!r}; {form.cure}")
     return body
 
 
@@ -184,12 +184,12 @@ def _explain(line: bytes, number: int, form: TextFormat) -> tuple[str, str]:
         n_cells = len(form.columns)
         return (
             "wrong number of cells",
-            f"must have {n_cells} cells in each line, however: line {number} has {len(cells)}",
+            f"must have {n_cells} cells in each line, but line {number} has {len(cells)}",
         )
     bad = next((name for name in form.kept if not _is_readable(line, form, [name])), None)
     if bad is None:
-        return "unreadable line", f"must be a text table, however: line {number} cannot be read"
+        return "unreadable line", f"must be a text table, but line {number} cannot be read"
     cell = cells[list(form.columns).index(bad)].decode("utf-8", errors="replace")[:80]
     kind = "UTF-8 text" if form.kept[bad] == "string" else f"values of type {form.kept[bad]}"
     reason = f"unreadable cell in column {bad}"
-    return reason, f"must hold {kind} in column {bad}, however: line {number} has {cell!r}"
+    return reason, f"must hold {kind} in column {bad}, but line {number} has {cell!r}"

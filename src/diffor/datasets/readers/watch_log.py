@@ -17,6 +17,7 @@ from diffor.datasets.readers.data_files import CURE, as_numbers
 from diffor.datasets.readers.label_files import exact_table
 from diffor.datasets.readers.large_tables import LargeTable, draw_rows, from_codes
 from diffor.datasets.readers.reading import ReadReport
+from diffor.errors import UserError
 
 Columns = dict[str, NDArray[Any]]
 
@@ -71,7 +72,7 @@ def read_features(path: Path, header: str, columns: Sequence[str]) -> pd.DataFra
     keys = as_numbers(cells[names[:1]], path)[names[0]].astype(np.int64)
     if keys.duplicated().any():
         repeated = keys[keys.duplicated()].iloc[0]
-        raise ValueError(f"{path} must have one line per {names[0]}, however: {repeated} has several; {CURE}")
+        raise UserError(f"{path} must have one line per {names[0]}, but {repeated} has several; {CURE}")
     features: pd.DataFrame = cells[list(columns)].set_axis(pd.Index(keys), axis=0)
     known: pd.DataFrame = features.mask(features.isin(UNKNOWN))
     return known

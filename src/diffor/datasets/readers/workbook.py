@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from diffor.datasets.readers.data_files import CURE
+from diffor.errors import UserError
 
 _COLUMN = re.compile(r"[A-Z]+")
 # Elements are compared by their local names: strict and transitional workbooks differ in their name spaces.
@@ -27,10 +28,10 @@ def read_sheet(path: Path, sheet: int | str = 0) -> pd.DataFrame:
         with zipfile.ZipFile(path) as archive:
             rows = list(_rows(archive, _sheet_file(archive, path, sheet), _shared_texts(archive)))
     except (zipfile.BadZipFile, ElementTree.ParseError, KeyError, IndexError, StopIteration, zlib.error) as error:
-        raise ValueError(f"{path} must be an Excel workbook (.xlsx), however: {error}; {CURE}") from error
+        raise UserError(f"{path} must be an Excel workbook (.xlsx), but got {error}; {CURE}") from error
     filled = {number: row for number, row in enumerate(rows, start=1) if any(row)}
     if len(filled) < 2:
-        raise ValueError(f"{path} must have a header and rows, however: it has {len(filled)} rows; {CURE}")
+        raise UserError(f"{path} must have a header and rows, but it has {len(filled)} rows; {CURE}")
     width = max(len(row) for row in filled.values())
     header, *body = (row + [""] * (width - len(row)) for row in filled.values())
     names = [cell.strip() for cell in header]
@@ -42,7 +43,7 @@ def _sheet_file(archive: zipfile.ZipFile, path: Path, sheet: int | str) -> str:
     sheets = ElementTree.fromstring(archive.read("xl/workbook.xml")).findall(f".//{_REFERENCE}sheet")
     names = [element.attrib["name"] for element in sheets]
     if (isinstance(sheet, str) and sheet not in names) or (isinstance(sheet, int) and sheet >= len(names)):
-        raise ValueError(f"{path} must have the sheet {sheet!r}, however: it has {', '.join(names)}; {CURE}")
+        raise UserError(f"{path} must have the sheet {sheet!r}, but it has {', '.join(names)}; {CURE}")
     element = sheets[names.index(sheet) if isinstance(sheet, str) else sheet]
     identifier = next(value for key, value in element.attrib.items() if key.endswith("}id"))
     relations = ElementTree.fromstring(archive.read("xl/_rels/workbook.xml.rels"))

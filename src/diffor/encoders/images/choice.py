@@ -17,7 +17,7 @@ from torch import nn
 from diffor.core.method import Encoder
 from diffor.encoders.images.inputs import ImageInputs
 from diffor.encoders.images.networks import IMAGE_ENCODERS, TIMM, ImageEncoder, make_image_encoder
-from diffor.errors import did_you_mean
+from diffor.errors import UserError, did_you_mean
 
 NETWORK = "network"
 """What settings call an encoder that is a network of the user's."""
@@ -54,14 +54,12 @@ class ImageChoice:
         known = self._known_settings()
         for name in self.settings:
             if name not in known:
-                raise ValueError(
-                    f"encoder_settings must be among {', '.join(known) or 'none'}, however: {name!r}"
+                raise UserError(
+                    f"encoder_settings must be among {', '.join(known) or 'none'}, but got {name!r}"
                     + did_you_mean(str(name), known)
                 )
         if isinstance(self.encoder, nn.Module) and self.weights is not None:
-            raise ValueError(
-                "encoder_weights are for encoders by name, however: the encoder is a network; fill it before"
-            )
+            raise UserError("encoder_weights are for encoders by name, but the encoder is a network; fill it before")
 
     def _known_settings(self) -> list[str]:
         """Options that the encoder takes; one that is an Encoder already takes none."""
@@ -81,8 +79,8 @@ class ImageChoice:
         known = [one.name for one in fields(ImageInputs)]
         for name in settings:
             if name not in known:
-                raise ValueError(
-                    f"image_settings must be among {', '.join(known)}, however: {name!r}"
+                raise UserError(
+                    f"image_settings must be among {', '.join(known)}, but got {name!r}"
                     + did_you_mean(str(name), known)
                 )
         side = {"side": SMALL_SIDE} if self.encoder == "small" else {}

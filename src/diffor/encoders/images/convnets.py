@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from diffor.errors import UserError
+
 MAX_NAMED = 5
 
 
@@ -33,7 +35,7 @@ class SmallConvNet(nn.Module):
     def __init__(self, n_channels: int = 32) -> None:
         super().__init__()
         if n_channels < 1:
-            raise ValueError(f"n_channels must be at least 1, however: n_channels={n_channels}")
+            raise UserError(f"n_channels must be at least 1, but got n_channels={n_channels}")
         widths = [n_channels * 2**place for place in range(4)]
         layers = [_halve(3, n_channels)]
         for before, after in pairwise(widths):
@@ -145,7 +147,7 @@ class ResNet(nn.Module):
         super().__init__()
         if n_layers not in self.BLOCKS:
             known = ", ".join(map(str, self.BLOCKS))
-            raise ValueError(f"a ResNet must have one of {known} layers, however: n_layers={n_layers}")
+            raise UserError(f"a ResNet must have one of {known} layers, but got n_layers={n_layers}")
         block, counts = self.BLOCKS[n_layers]
         self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
@@ -186,8 +188,8 @@ def load_weights(network: nn.Module, path: str | Path, ignored: Iterable[str] = 
     }
     if any(faults.values()):
         told = "; ".join(f"{fault}: {_name_some(names)}" for fault, names in faults.items() if names)
-        raise ValueError(
-            f"{path} must hold the weights of this {type(network).__name__}, however: {told}; pass the file of the "
+        raise UserError(
+            f"{path} must hold the weights of this {type(network).__name__}, but got {told}; pass the file of the "
             "same network"
         )
     network.load_state_dict(own | found)
@@ -201,7 +203,7 @@ def _name_some(names: list[str]) -> str:
 def _read_state(path: Path) -> dict[str, Tensor]:
     """The tensors of a file, freed of the wrapping that training scripts put around them."""
     if not path.is_file():
-        raise FileNotFoundError(f"weights must be a file, however: {path} is none; pass the path of a state dict")
+        raise FileNotFoundError(f"weights must be a file, but {path} is none; pass the path of a state dict")
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -209,13 +211,13 @@ def _read_state(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         state: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # readers fail in many ways, and torch's message says how to load what is not safe
-        raise ValueError(
-            f"{path} must be a state dict that torch.save or safetensors wrote, however: it is damaged or holds more "
+        raise UserError(
+            f"{path} must be a state dict that torch.save or safetensors wrote, but it is damaged or holds more "
             "than tensors; fetch it again"
         ) from error
     for wrapping in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(wrapping), dict):
             state = state[wrapping]
     if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
-        raise ValueError(f"{path} must be a state dict, however: it is a {type(state).__name__}; save state_dict()")
+        raise UserError(f"{path} must be a state dict, but it is a {type(state).__name__}; save state_dict()")
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}

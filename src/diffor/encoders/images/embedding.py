@@ -26,6 +26,7 @@ from diffor.core.method import Encoder
 from diffor.core.pixels import BrokenImage, BrokenImageError
 from diffor.encoders.images.inputs import PATH_COLUMN, ImageInputs, ImageRows
 from diffor.encoders.images.lazy import LazyImages
+from diffor.errors import UserError
 from diffor.files.tables import PARQUET_SUFFIXES, DataError, replacing
 
 PART_ROWS = 1024
@@ -163,7 +164,7 @@ class _Run:
         device = pixels.device if parameter is None else parameter.device
         features: NDArray[np.float32] = self.encoder(pixels.to(device)).float().cpu().numpy()
         if not np.isfinite(features).all():
-            raise FloatingPointError("features must be finite, however: the encoder gave others; check its weights")
+            raise FloatingPointError("features must be finite, but the encoder gave others; check its weights")
         return features
 
 
@@ -174,11 +175,11 @@ def _part_path(folder: Path, number: int) -> Path:
 def _check_output(path: Path, batch_rows: int, part_rows: int) -> None:
     for name, count in (("batch_rows", batch_rows), ("part_rows", part_rows)):
         if count < 1:
-            raise ValueError(f"{name} must be at least 1, however: {name}={count}")
+            raise UserError(f"{name} must be at least 1, but got {name}={count}")
     if path.suffix.lower() not in PARQUET_SUFFIXES:
-        raise DataError(f"features are written as Parquet, however: out={path}; let it end in {PARQUET_SUFFIXES[0]}")
+        raise DataError(f"features are written as Parquet, but got out={path}; let it end in {PARQUET_SUFFIXES[0]}")
     if not path.parent.is_dir():
-        raise DataError(f"{path} must lie in an existing folder, however: {path.parent} is none; make it first")
+        raise DataError(f"{path} must lie in an existing folder, but {path.parent} is none; make it first")
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
@@ -191,15 +192,15 @@ def _other_columns(rows: ImageRows) -> Any:
 
     names = rows.images.names
     if not all(isinstance(source, str) for source in rows.images.decoder.sources):
-        raise DataError("images must be files for their features to be kept by path, however: some are in memory only")
+        raise DataError("images must be files for their features to be kept by path, but some are in memory only")
     repeated = pd.Index(names).duplicated()
     if repeated.any():
-        raise DataError(f"each image must be named once, however: {names[repeated.argmax()]} stands twice; drop one")
+        raise DataError(f"each image must be named once, but got {names[repeated.argmax()]} stands twice; drop one")
     paths = pd.DataFrame({PATH_COLUMN: names})
     table = paths if rows.table is None else pd.concat([paths, rows.table.reset_index(drop=True)], axis=1)
     clash = next((name for name in table.columns if str(name).startswith(FEATURE)), None)
     if clash is not None:
-        raise DataError(f"no column may be called as features are, however: {clash!r}; rename it")
+        raise DataError(f"no column may be called as features are, but got {clash!r}; rename it")
     return pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata()
 
 
@@ -271,7 +272,7 @@ def _finished(path: Path, identity: dict[str, Any], files: bytes, overwrite: boo
         return EmbeddingReport(path, int(found.metadata.num_rows), _count_features(found.schema_arrow), 0, skipped)
     if not overwrite:
         raise DataError(
-            f"{path} must not exist, or hold features of these images by this encoder, however: it holds something "
+            f"{path} must not exist, or hold features of these images by this encoder, but it holds something "
             "else; choose another file, or pass overwrite=True"
         )
     return None
@@ -287,7 +288,7 @@ def _open_parts(folder: Path, identity: dict[str, Any], overwrite: bool) -> None
             is_same = not any(folder.glob("part-*"))  # killed before it began, so there is nothing to lose
         if not is_same and not overwrite:
             raise DataError(
-                f"{folder} must belong to these images and this encoder, however: it belongs to others; delete it, or "
+                f"{folder} must belong to these images and this encoder, but it belongs to others; delete it, or "
                 "pass overwrite=True"
             )
         if not is_same:

@@ -16,6 +16,7 @@ from diffor.core.pixels import FITS, BrokenImage, require_pillow
 from diffor.core.table import as_table
 from diffor.encoders.images.lazy import ImageDecoder, LazyImages
 from diffor.encoders.images.transforms import stored_side
+from diffor.errors import UserError, UserTypeError
 
 if TYPE_CHECKING:
     from diffor.core.pixels import ImageSource
@@ -68,14 +69,14 @@ class ImageInputs:
 
     def __post_init__(self) -> None:
         if self.side < 1:
-            raise ValueError(f"side must be at least 1 pixel, however: side={self.side}")
+            raise UserError(f"side must be at least 1 pixel, but got side={self.side}")
         if not 0 < self.crop <= 1:
-            raise ValueError(f"crop must be a share above 0, at most 1, however: crop={self.crop}")
+            raise UserError(f"crop must be a share above 0, at most 1, but got crop={self.crop}")
         for name, choices in (("fit", FITS), ("broken", BROKEN_CHOICES)):
             if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}, however: {name}={getattr(self, name)!r}")
+                raise UserError(f"{name} must be one of {', '.join(choices)}, but got {name}={getattr(self, name)!r}")
         if self.n_workers is not None and self.n_workers < 0:
-            raise ValueError(f"n_workers must be 0 or more, or None, however: n_workers={self.n_workers}")
+            raise UserError(f"n_workers must be 0 or more, or None, but got n_workers={self.n_workers}")
 
     def transform(self, X: Any, root: str | Path | None = None, verbose: int = 1) -> ImageRows:
         """Lazy images of a list of paths, a folder, a data frame with a column ``path``, arrays or Pillow's images.
@@ -85,7 +86,7 @@ class ImageInputs:
         require_pillow()
         names, sources, table = read_sources(X, root)
         if not sources:
-            raise ValueError("X must hold at least one image, however: it has none; check the list or the folder")
+            raise UserError("X must hold at least one image, but it has none; check the list or the folder")
         n_workers = count_workers() if self.n_workers is None else self.n_workers
         decoder = ImageDecoder(names, sources, stored_side(self.side, self.crop), self.fit, n_workers, self.cache_bytes)
         kept = np.arange(len(sources))
@@ -95,7 +96,7 @@ class ImageInputs:
             kept = np.setdiff1d(kept, [image.row for image in skipped])
             images, table = images.select(kept), None if table is None else table.iloc[kept]
         if not len(kept):
-            raise ValueError(f"at least one image must be whole, however: all are broken, such as {skipped[0].message}")
+            raise UserError(f"at least one image must be whole, but all are broken, such as {skipped[0].message}")
         return ImageRows(images, table, kept, skipped)
 
     def to_json(self) -> dict[str, Any]:
@@ -131,8 +132,8 @@ def read_sources(X: Any, root: str | Path | None = None) -> tuple[list[str], lis
         return (*_read_items(X, root), None)
     table = as_table(X)
     if PATH_COLUMN not in table.columns:
-        raise ValueError(
-            f"a data frame of images must have a column {PATH_COLUMN!r}, however: its columns are "
+        raise UserError(
+            f"a data frame of images must have a column {PATH_COLUMN!r}, but its columns are "
             f"{', '.join(map(repr, table.columns[:5]))}; rename the one that holds the paths"
         )
     others = table.drop(columns=PATH_COLUMN)
@@ -142,8 +143,8 @@ def read_sources(X: Any, root: str | Path | None = None) -> tuple[list[str], lis
 def find_images(folder: Path) -> list[str]:
     """Images anywhere below a folder, by their paths from there, in the order of these; hidden ones are left out."""
     if not folder.is_dir():
-        raise ValueError(
-            f"a single path must be a folder of images, however: {folder} is none; pass a list of paths for files"
+        raise UserError(
+            f"a single path must be a folder of images, but {folder} is none; pass a list of paths for files"
         )
     found = []
     for parent, folders, files in os.walk(folder):
@@ -174,23 +175,23 @@ def _check_item(item: Any, row: int, root: str | Path | None) -> ImageSource:
         opened: ImageSource = item
         return opened
     if not isinstance(item, np.ndarray):
-        raise TypeError(
-            f"an image must be a path, an array or one of Pillow's, however: row {row} has {item!r}; "
+        raise UserTypeError(
+            f"an image must be a path, an array or one of Pillow's, but row {row} has {item!r}; "
             "fill it in or drop the row"
         )
     if item.ndim != 3 or item.shape[2] not in (1, 3) or item.dtype != np.uint8 or 0 in item.shape:
-        raise ValueError(_rule(f"row {row} has shape={item.shape}, dtype={item.dtype}", "(height, width, 3 or 1)"))
+        raise UserError(_rule(f"row {row} has shape={item.shape}, dtype={item.dtype}", "(height, width, 3 or 1)"))
     return item
 
 
 def _check_batch(X: NDArray[Any]) -> NDArray[np.uint8]:
     if X.ndim != 4 or X.shape[3] not in (1, 3) or X.dtype != np.uint8 or 0 in X.shape[1:]:
-        raise ValueError(_rule(f"shape={X.shape}, dtype={X.dtype}", "(n, height, width, 3 or 1)"))
+        raise UserError(_rule(f"shape={X.shape}, dtype={X.dtype}", "(n, height, width, 3 or 1)"))
     return X
 
 
 def _rule(found: str, shape: str) -> str:
     return (
-        f"images as arrays must have the shape {shape} and hold uint8 from 0 to 255, however: {found}; "
+        f"images as arrays must have the shape {shape} and hold uint8 from 0 to 255, but got {found}; "
         "put colours last, scale to 255, and use astype('uint8')"
     )

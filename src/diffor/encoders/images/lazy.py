@@ -134,7 +134,7 @@ class ImageDecoder:
             self._pending.clear()
             forget_pool(self.n_workers)
             raise RuntimeError(
-                f"worker processes must live while they decode, however: one of {self.n_workers} was killed, mostly "
+                f"worker processes must live while they decode, but one of {self.n_workers} was killed, mostly "
                 "for want of memory; choose fewer with n_workers, or 0"
             ) from error
         return result

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from functools import lru_cache
 
+from diffor.errors import UserError
+
 TRIAL = """
 import torch
 from torch import nn
@@ -32,7 +34,7 @@ def check_bfloat16() -> None:
     """Refuse mixed precision on a processor where it would end the process."""
     fault = bfloat16_fault()
     if fault is not None:
-        raise ValueError(
-            f"mixed_precision needs a processor that computes in bfloat16, however: {fault}; leave mixed_precision "
+        raise UserError(
+            f"mixed_precision needs a processor that computes in bfloat16, but got {fault}; leave mixed_precision "
             "out, or set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 before Python starts"
         )

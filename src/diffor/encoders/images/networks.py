@@ -18,6 +18,7 @@ from diffor.encoders.images.convnets import ResNet, SmallConvNet, load_weights
 from diffor.encoders.images.efficientnet import EfficientNetLite0
 from diffor.encoders.images.mixed_precision import check_bfloat16
 from diffor.encoders.tabular.networks import TabularEncoder
+from diffor.errors import UserError
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of ImageNet's colours, which most pretrained networks expect."""
@@ -66,7 +67,7 @@ class ImageEncoder(Encoder):
     ) -> None:
         super().__init__()
         if pooling not in POOLINGS:
-            raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, however: pooling={pooling!r}")
+            raise UserError(f"pooling must be one of {', '.join(POOLINGS)}, but got pooling={pooling!r}")
         self.backbone, self.pooling = backbone, pooling
         self.freeze, self.fix_statistics = freeze, fix_statistics
         self.channels_last, self.mixed_precision = channels_last, mixed_precision
@@ -110,8 +111,8 @@ class ImageEncoder(Encoder):
     def pool(self, images: Tensor) -> Tensor:
         """What the backbone says of images, in pieces where it does not learn. **Shape:** -> ``(n, pooled)``."""
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
-            raise ValueError(
-                "images must have the shape (n, 3, height, width) and hold uint8 from 0 to 255, however: "
+            raise UserError(
+                "images must have the shape (n, 3, height, width) and hold uint8 from 0 to 255, but got "
                 f"shape={tuple(images.shape)}, dtype={images.dtype}; decode them with ImageInputs"
             )
         if self.backbone.training:
@@ -134,8 +135,8 @@ class ImageEncoder(Encoder):
         if maps.ndim == 2 and self.pooling == "mean":
             return maps  # pooled already
         if maps.ndim != 4:
-            raise ValueError(
-                f"pooling={self.pooling!r} needs maps (n, channels, height, width), however: the network gives "
+            raise UserError(
+                f"pooling={self.pooling!r} needs maps (n, channels, height, width), but the network gives "
                 f"shape={tuple(maps.shape)}; " + ("choose pooling='mean'" if maps.ndim == 2 else "let it give maps")
             )
         mean = maps.mean(dim=(2, 3))
@@ -167,8 +168,8 @@ def count_features(network: nn.Module) -> int:
     """How many features a network says it gives."""
     count = getattr(network, "out_features", None)
     if not isinstance(count, int):
-        raise ValueError(
-            f"an encoder must say how many features it gives, however: {type(network).__name__}.out_features is "
+        raise UserError(
+            f"an encoder must say how many features it gives, but got {type(network).__name__}.out_features is "
             f"{count!r}; set it to an integer"
         )
     return count
@@ -204,7 +205,7 @@ def make_timm(name: str, *, weights: Weights = None, **options: Any) -> ImageEnc
         raise ImportError(f"encoder {TIMM + name!r} needs timm, which cannot be imported: {error}") from error
     if not timm.is_model(name):
         alike = ", ".join(timm.list_models(f"*{name.split('_')[0]}*")[:5]) or "see timm.list_models()"
-        raise ValueError(f"timm must know the model, however: it has no {name!r}; similar ones: {alike}")
+        raise UserError(f"timm must know the model, but it has no {name!r}; similar ones: {alike}")
     network = timm.create_model(name, pretrained=False, num_classes=0)
     facts = dict(network.pretrained_cfg)
     heads = facts.get("classifier") or ()
@@ -223,8 +224,8 @@ def _with_weights(
     if weights is not None:
         load_weights(network, weights, ignored)
     elif options.get("freeze"):
-        raise ValueError(
-            "a frozen network must have weights that were learned, however: weights=None; pass the path of their file"
+        raise UserError(
+            "a frozen network must have weights that were learned, but got weights=None; pass the path of their file"
         )
     return ImageEncoder(network, **{"fix_statistics": weights is not None, **options})
 
@@ -247,15 +248,15 @@ def make_image_encoder(encoder: str | nn.Module, **options: Any) -> Encoder:
     """
     if isinstance(encoder, Encoder):
         if options:
-            raise ValueError(f"an Encoder is taken as it is, however: {', '.join(options)} given; set them on it")
+            raise UserError(f"an Encoder is taken as it is, but got {', '.join(options)} given; set them on it")
         return encoder
     if isinstance(encoder, nn.Module):
         return ImageEncoder(encoder, **options)
     if encoder.startswith(TIMM):
         return make_timm(encoder.removeprefix(TIMM), **options)
     if encoder not in IMAGE_ENCODERS:
-        raise ValueError(
-            f"an encoder of images must be one of {', '.join(IMAGE_ENCODERS)}, {TIMM}NAME, or a network, however: "
+        raise UserError(
+            f"an encoder of images must be one of {', '.join(IMAGE_ENCODERS)}, {TIMM}NAME, or a network, but got "
             f"encoder={encoder!r}"
         )
     return IMAGE_ENCODERS[encoder](**options)
@@ -269,7 +270,7 @@ def learning_rate_groups(model: nn.Module, backbone_factor: float) -> Iterator[t
     [(30, 0.1), (4, 1.0)]
     """
     if backbone_factor < 0:
-        raise ValueError(f"backbone_factor must not be negative, however: backbone_factor={backbone_factor}")
+        raise UserError(f"backbone_factor must not be negative, but got backbone_factor={backbone_factor}")
     backbones = [module.backbone for module in model.modules() if isinstance(module, ImageEncoder)]
     inside = {id(parameter) for backbone in backbones for parameter in backbone.parameters()}
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from diffor.core.method import Inputs
+from diffor.errors import UserError, UserTypeError
 
 MAX_LEVELS = 10_000
 """Categorical columns with more levels share HASH_BUCKETS embeddings instead of having one each."""
@@ -263,18 +264,18 @@ def as_numbers(series: pd.Series[Any], name: Hashable, first_row: int = 0) -> ND
         values = series.dt.as_unit("us").astype("int64").to_numpy(dtype=np.float64, na_value=np.nan) / 86_400e6  # days
         values[series.isna().to_numpy()] = np.nan
     elif pd.api.types.is_complex_dtype(series.dtype):
-        raise ValueError(f"Complex data not supported: column {name!r} has dtype {series.dtype}")
+        raise UserError(f"Complex data not supported: column {name!r} has dtype {series.dtype}")
     else:
         if _has_strings(series):  # even '3.5': a column that changed its kind has changed its meaning
-            raise TypeError(_not_numbers(series, name))
+            raise UserTypeError(_not_numbers(series, name))
         try:
             values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError) as error:
-            raise TypeError(_not_numbers(series, name)) from error
+            raise UserTypeError(_not_numbers(series, name)) from error
     if np.isinf(values).any():
         count, first = int(np.isinf(values).sum()), first_row + int(np.flatnonzero(np.isinf(values))[0])
-        raise ValueError(
-            f"X must not contain infinity, however: column {name!r} has {count} such values, the first in row {first}; "
+        raise UserError(
+            f"X must not contain infinity, but column {name!r} has {count} such values, the first in row {first}; "
             "replace them (missing values may stay NaN)"
         )
     return values
@@ -329,8 +330,8 @@ def _spell(value: object) -> str:
         return str(int(value))
     if isinstance(value, SPELLED):
         return str(value)
-    raise TypeError(
-        f"a value of X must be a string or a number, however: {value!r} is a {type(value).__name__}; "
+    raise UserTypeError(
+        f"a value of X must be a string or a number, but {value!r} is a {type(value).__name__}; "
         "turn it into columns of numbers, strings or categories"
     )
 
@@ -340,5 +341,5 @@ def _not_numbers(series: pd.Series[Any], name: Hashable) -> str:
     wrong = next((value for value in present if not isinstance(value, (int, float, np.number, np.bool_))), None)
     return (
         f"column {name!r} must hold numbers or times, as in training: each argument must be a string or a number that "
-        f"fits its column, however: {wrong!r}; correct the value or leave it missing"
+        f"fits its column, but got {wrong!r}; correct the value or leave it missing"
     )

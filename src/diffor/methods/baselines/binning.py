@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from diffor.core.distribution import Bins, Steps
+from diffor.errors import UserError
 
 POLICIES = ("grades", "uniform", "quantile")
 
@@ -43,9 +44,9 @@ class Binning(nn.Module):
     def __init__(self, n_bins: int, policy: str = "quantile") -> None:
         super().__init__()
         if policy not in POLICIES:
-            raise ValueError(f"policy must be one of {', '.join(POLICIES)}, however: policy={policy!r}")
+            raise UserError(f"policy must be one of {', '.join(POLICIES)}, but got policy={policy!r}")
         if n_bins < 2:
-            raise ValueError(f"there must be at least 2 bins or grades, however: {n_bins}")
+            raise UserError(f"there must be at least 2 bins or grades, but got {n_bins}")
         self.n_bins, self.policy = n_bins, policy
         if policy == "grades":
             places = torch.arange(n_bins) / (n_bins - 1)
@@ -132,13 +133,13 @@ def make_binning(n_grades: int | None, n_bins: int, policy: str) -> Binning:
     if n_grades is not None:
         return Binning(n_grades, "grades")
     if policy == "grades":
-        raise ValueError("policy='grades' needs the number of grades, however: n_grades=None; pass n_grades")
+        raise UserError("policy='grades' needs the number of grades, but got n_grades=None; pass n_grades")
     return Binning(n_bins, policy)
 
 
 def check_targets(y: Tensor) -> None:
     """Refuse training targets that are not one row of numbers in [0, 1]. **Shape:** ``(n,)``."""
     if y.ndim != 1 or len(y) == 0:
-        raise ValueError(f"training targets must have shape (at least one row,), however: {tuple(y.shape)}")
+        raise UserError(f"training targets must have shape (at least one row,), but got {tuple(y.shape)}")
     if not bool(((y >= 0) & (y <= 1)).all()):
-        raise ValueError(f"training targets must lie in [0, 1], however: from {float(y.min())} to {float(y.max())}")
+        raise UserError(f"training targets must lie in [0, 1], but from {float(y.min())} to {float(y.max())}")

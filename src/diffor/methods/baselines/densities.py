@@ -12,6 +12,7 @@ from torch.nn.functional import softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod
 from diffor.core.method import Method, weighted_mean
+from diffor.errors import UserError
 from diffor.methods.baselines.settings import check_not_negative
 
 DEVIATION_FLOOR = 1e-3
@@ -137,7 +138,7 @@ class MixtureDensity(DistributionMethod):
     def __init__(self, n_features: int, *, n_components: int = 5) -> None:
         super().__init__()
         if n_components < 1:
-            raise ValueError(f"n_components must be at least 1, however: n_components={n_components}")
+            raise UserError(f"n_components must be at least 1, but got n_components={n_components}")
         self.n_components = n_components
         self.head = nn.Linear(n_features, 3 * n_components)
         self.register_buffer("centre", torch.zeros(()))
@@ -259,7 +260,7 @@ class ExponentialGaussian(DistributionMethod):
     ) -> None:
         super().__init__()
         if n_components < 1:
-            raise ValueError(f"n_components must be at least 1, however: n_components={n_components}")
+            raise UserError(f"n_components must be at least 1, but got n_components={n_components}")
         check_not_negative(entropy_weight=entropy_weight, value_weight=value_weight)
         self.entropy_weight, self.value_weight = entropy_weight, value_weight
         self.rate = nn.Linear(n_features, 1)

@@ -12,6 +12,7 @@ from diffor.core.dropout import ByteDropout
 from diffor.core.method import Method, weighted_mean
 from diffor.core.prediction import Prediction
 from diffor.core.row_noise import start_noise, step_noise
+from diffor.errors import UserError
 from diffor.methods.baselines.densities import centre_and_spread
 from diffor.methods.baselines.settings import check_counts
 
@@ -141,7 +142,7 @@ class DiffusionAroundMean(Method):
     def __init__(self, n_features: int, *, n_times: int = 100, width: int = 128, dropout: float = 0.1) -> None:
         super().__init__()
         if n_times < MIN_TIMES:
-            raise ValueError(f"n_times must be at least {MIN_TIMES}, however: n_times={n_times}; choose more times")
+            raise UserError(f"n_times must be at least {MIN_TIMES}, but got n_times={n_times}; choose more times")
         check_counts(width=width)
         self.n_times = n_times
         layers: list[nn.Module] = []

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from diffor.core.distribution import Bins
+from diffor.errors import UserError
 from diffor.methods.baselines.settings import check_counts
 
 Floats = NDArray[np.float64]
@@ -33,8 +34,8 @@ def required_duration(side: Mapping[str, Tensor], name: str) -> Tensor:
     """The column ``duration``, or a message that says what is missing. **Shape:** ``(n,)``."""
     if "duration" not in side:
         given = ", ".join(sorted(side)) or "no column"
-        raise ValueError(
-            f"{name} needs the column 'duration' beside features and targets, however: {given} was given; "
+        raise UserError(
+            f"{name} needs the column 'duration' beside features and targets, but {given} was given; "
             "pass duration=, one positive number per row in the units of the target"
         )
     return side["duration"]

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from diffor.core.distribution import Distribution, DistributionMethod, PointMethod
 from diffor.core.method import Method, subset_mean, weighted_mean
+from diffor.errors import UserError
 from diffor.methods.baselines.duration_groups import (
     DurationGroups,
     completed,
@@ -281,7 +282,7 @@ class CWM(DistributionMethod):
     ) -> None:
         super().__init__()
         if likelihood not in ("code", "paper"):
-            raise ValueError(f"likelihood must be 'code' or 'paper', however: likelihood={likelihood!r}")
+            raise UserError(f"likelihood must be 'code' or 'paper', but got likelihood={likelihood!r}")
         check_positive(constant=constant, spread=spread, range_seconds=range_seconds)
         self.constant, self.spread, self.range_seconds = constant, spread, range_seconds
         self.likelihood, self.clip = likelihood, clip

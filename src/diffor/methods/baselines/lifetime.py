@@ -11,6 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod, PointMethod
 from diffor.core.method import Method, subset_mean, weighted_mean
+from diffor.errors import UserError
 from diffor.methods.baselines.densities import HALF_LOG_TWO_PI, centre_and_spread, hold_at_ends
 from diffor.methods.baselines.settings import check_counts
 
@@ -218,7 +219,7 @@ class TwoStage(PointMethod):
     def __init__(self, n_features: int, *, gate: str = "product", n_hidden: int = 64) -> None:
         super().__init__()
         if gate not in GATES:
-            raise ValueError(f"gate must be one of {', '.join(GATES)}, however: gate={gate!r}")
+            raise UserError(f"gate must be one of {', '.join(GATES)}, but got gate={gate!r}")
         check_counts(n_hidden=n_hidden)
         self.gate = gate
         self.chance, self.amount = tower(n_features, n_hidden, 1), tower(n_features, n_hidden, 1)

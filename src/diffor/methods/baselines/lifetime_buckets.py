@@ -10,6 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from diffor.core.distribution import Bins, Distribution, DistributionMethod, PointMethod
 from diffor.core.method import Method, weighted_mean
+from diffor.errors import UserError
 from diffor.methods.baselines.densities import centre_and_spread, training_quantiles
 from diffor.methods.baselines.settings import check_counts, check_not_negative
 
@@ -113,12 +114,12 @@ class RangesAndBuckets(DistributionMethod):
     def __init__(self, n_features: int, *, n_ranges: int = 3, n_buckets: int = 8, decoding: str = "argmax") -> None:
         super().__init__()
         if n_ranges < 1 or n_buckets < 2:
-            raise ValueError(
-                "n_ranges must be at least 1 and n_buckets at least 2, however: "
+            raise UserError(
+                "n_ranges must be at least 1 and n_buckets at least 2, but got "
                 f"n_ranges={n_ranges}, n_buckets={n_buckets}"
             )
         if decoding not in DECODINGS:
-            raise ValueError(f"decoding must be one of {', '.join(DECODINGS)}, however: decoding={decoding!r}")
+            raise UserError(f"decoding must be one of {', '.join(DECODINGS)}, but got decoding={decoding!r}")
         self.n_ranges, self.n_buckets, self.decoding = n_ranges, n_buckets, decoding
         count = n_ranges * n_buckets
         self.ranges, self.range_order = nn.Linear(n_features, 1 + n_ranges), OrdinalTower(n_features, 1, n_ranges)
@@ -230,7 +231,7 @@ class BucketChannels(PointMethod):
     ) -> None:
         super().__init__()
         if n_buckets < 2:
-            raise ValueError(f"n_buckets, zero's among them, must be at least 2, however: n_buckets={n_buckets}")
+            raise UserError(f"n_buckets, zero's among them, must be at least 2, but got n_buckets={n_buckets}")
         check_counts(n_hidden=n_hidden)
         check_not_negative(similarity_weight=similarity_weight)
         self.n_buckets, self.similarity_weight = n_buckets, similarity_weight

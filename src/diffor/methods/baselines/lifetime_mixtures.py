@@ -10,6 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod
 from diffor.core.method import Method, weighted_mean
+from diffor.errors import UserError
 from diffor.methods.baselines.densities import centre_and_spread, hold_at_ends, training_quantiles
 from diffor.methods.baselines.lifetime import (
     UNIT_SPREAD,
@@ -84,7 +85,7 @@ class OptimalDistribution(LogScaleMethod):
     ) -> None:
         super().__init__()
         if n_heads < 2:
-            raise ValueError(f"n_heads must be at least 2, however: n_heads={n_heads}")
+            raise UserError(f"n_heads must be at least 2, but got n_heads={n_heads}")
         check_counts(n_hidden=n_hidden)
         check_counts(0, n_annealing_steps=n_annealing_steps, n_warmup_steps=n_warmup_steps)
         check_not_negative(focus=focus, divergence_weight=divergence_weight)
@@ -205,7 +206,7 @@ class ZeroInflatedLogistics(DistributionMethod):
     def __init__(self, n_features: int, *, n_components: int = 5) -> None:
         super().__init__()
         if n_components < 1:
-            raise ValueError(f"n_components must be at least 1, however: n_components={n_components}")
+            raise UserError(f"n_components must be at least 1, but got n_components={n_components}")
         self.chance, self.head = nn.Linear(n_features, 1), nn.Linear(n_features, 3 * n_components)
         for name, start in (("unit", 1.0), ("centre", 0.0), ("spread", 1.0)):
             self.register_buffer(name, torch.tensor(start))

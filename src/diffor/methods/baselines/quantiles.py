@@ -11,6 +11,7 @@ from torch.nn.functional import softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod
 from diffor.core.method import Method, weighted_mean
+from diffor.errors import UserError
 from diffor.methods.baselines.densities import centre_and_spread, inverse_softplus, training_quantiles
 
 STEP_ACTIVATIONS = ("softplus", "relu")
@@ -94,9 +95,9 @@ class QuantileMethod(DistributionMethod):
     def __init__(self, n_features: int, n_quantiles: int, decoding: str) -> None:
         super().__init__()
         if n_quantiles < 2:
-            raise ValueError(f"n_quantiles must be at least 2, however: n_quantiles={n_quantiles}")
+            raise UserError(f"n_quantiles must be at least 2, but got n_quantiles={n_quantiles}")
         if decoding not in DECODINGS:
-            raise ValueError(f"decoding must be one of {', '.join(DECODINGS)}, however: decoding={decoding!r}")
+            raise UserError(f"decoding must be one of {', '.join(DECODINGS)}, but got decoding={decoding!r}")
         self.decoding = decoding
         self.head = nn.Linear(n_features, n_quantiles)
         self.register_buffer("levels", even_levels(n_quantiles))
@@ -188,7 +189,7 @@ class ConditionalQuantiles(QuantileMethod):
         super().__init__(n_features, n_quantiles, decoding)
         if activation not in STEP_ACTIVATIONS:
             known = ", ".join(STEP_ACTIVATIONS)
-            raise ValueError(f"activation must be one of {known}, however: activation={activation!r}")
+            raise UserError(f"activation must be one of {known}, but got activation={activation!r}")
         # NOTE[DIFF]: the authors take relu, under which a step that has once fallen to zero learns no more.
         self.activation = softplus if activation == "softplus" else torch.relu
         self.register_buffer("units", torch.full((n_quantiles,), 1 / n_quantiles))

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from diffor.core.dropout import ByteDropout
+from diffor.errors import UserError
 from diffor.methods.baselines.settings import check_counts
 
 Seen = tuple[Tensor, Tensor]
@@ -76,7 +77,7 @@ class SequenceDecoder(nn.Module):
         super().__init__()
         check_counts(width=width, n_layers=n_layers, n_heads=n_heads, n_hidden=n_hidden)
         if width % n_heads:
-            raise ValueError(f"width must be a multiple of n_heads, however: width={width}, n_heads={n_heads}")
+            raise UserError(f"width must be a multiple of n_heads, but got width={width}, n_heads={n_heads}")
         self.memory = nn.Sequential(nn.Linear(n_features, width), nn.ReLU(), ByteDropout(dropout))
         self.embedding = nn.Embedding(n_tokens, width)
         self.layers = nn.ModuleList(DecoderLayer(width, n_heads, n_hidden, dropout) for _ in range(n_layers))

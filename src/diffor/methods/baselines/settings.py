@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from numbers import Integral
 
+from diffor.errors import UserError
+
 
 def check_positive(**settings: float | None) -> None:
     """Refuse a setting that is not a finite number above 0; None is left to the method.
@@ -12,11 +14,11 @@ def check_positive(**settings: float | None) -> None:
     >>> check_positive(delta=1.0, range_seconds=None)
     >>> check_positive(delta=0.0)
     Traceback (most recent call last):
-    ValueError: delta must be a positive number, however: delta=0.0
+    ValueError: delta must be a positive number, but got delta=0.0
     """
     for name, value in settings.items():
         if value is not None and not 0 < value < math.inf:
-            raise ValueError(f"{name} must be a positive number, however: {name}={value}")
+            raise UserError(f"{name} must be a positive number, but got {name}={value}")
 
 
 def check_not_negative(**settings: float) -> None:
@@ -24,11 +26,11 @@ def check_not_negative(**settings: float) -> None:
 
     >>> check_not_negative(margin=-1.0)
     Traceback (most recent call last):
-    ValueError: margin must be a number from 0 on, however: margin=-1.0
+    ValueError: margin must be a number from 0 on, but got margin=-1.0
     """
     for name, value in settings.items():
         if not 0 <= value < math.inf:
-            raise ValueError(f"{name} must be a number from 0 on, however: {name}={value}")
+            raise UserError(f"{name} must be a number from 0 on, but got {name}={value}")
 
 
 def check_counts(least: int = 1, **settings: int) -> None:
@@ -36,11 +38,11 @@ def check_counts(least: int = 1, **settings: int) -> None:
 
     >>> check_counts(window=0)
     Traceback (most recent call last):
-    ValueError: window must be a whole number from 1 on, however: window=0
+    ValueError: window must be a whole number from 1 on, but got window=0
     """
     for name, value in settings.items():
         if not isinstance(value, Integral) or value < least:
-            raise ValueError(f"{name} must be a whole number from {least} on, however: {name}={value}")
+            raise UserError(f"{name} must be a whole number from {least} on, but got {name}={value}")
 
 
 def check_share(**settings: float) -> None:
@@ -48,11 +50,11 @@ def check_share(**settings: float) -> None:
 
     >>> check_share(first_teacher_share=1.5)
     Traceback (most recent call last):
-    ValueError: first_teacher_share must lie in [0, 1], however: first_teacher_share=1.5
+    ValueError: first_teacher_share must lie in [0, 1], but got first_teacher_share=1.5
     """
     for name, value in settings.items():
         if not 0 <= value <= 1:
-            raise ValueError(f"{name} must lie in [0, 1], however: {name}={value}")
+            raise UserError(f"{name} must lie in [0, 1], but got {name}={value}")
 
 
 def check_dropout(dropout: float) -> None:
@@ -60,7 +62,7 @@ def check_dropout(dropout: float) -> None:
 
     >>> check_dropout(1.0)
     Traceback (most recent call last):
-    ValueError: dropout must lie in [0, 1), however: dropout=1.0
+    ValueError: dropout must lie in [0, 1), but got dropout=1.0
     """
     if not 0 <= dropout < 1:
-        raise ValueError(f"dropout must lie in [0, 1), however: dropout={dropout}")
+        raise UserError(f"dropout must lie in [0, 1), but got dropout={dropout}")

@@ -12,6 +12,7 @@ from torch.nn.functional import huber_loss
 from diffor.core.method import Method, weighted_mean
 from diffor.core.prediction import Prediction
 from diffor.core.row_noise import key_uniforms, sample_order
+from diffor.errors import UserError
 from diffor.methods.baselines.sequence_decoder import Seen, SequenceDecoder
 from diffor.methods.baselines.settings import check_counts, check_not_negative, check_positive, check_share
 from diffor.methods.baselines.vocabulary import (
@@ -66,10 +67,10 @@ def check_decay(schedule: str, decay: float) -> None:
 
     >>> check_decay("exponential", 1.5)
     Traceback (most recent call last):
-    ValueError: decay of an exponential schedule must lie in (0, 1], however: decay=1.5
+    ValueError: decay of an exponential schedule must lie in (0, 1], but got decay=1.5
     """
     if schedule == "exponential" and not 0 < decay <= 1:
-        raise ValueError(f"decay of an exponential schedule must lie in (0, 1], however: decay={decay}")
+        raise UserError(f"decay of an exponential schedule must lie in (0, 1], but got decay={decay}")
     if schedule == "linear":
         check_not_negative(decay=decay)
     else:
@@ -133,10 +134,10 @@ class GenerativeRegression(Method):
         # NOTE[DIFF]: the authors' default, a linear fall by 0.9999 in each step, ends after one step; their constant is
         # meant as the factor of an exponential one.
         if schedule not in SCHEDULES:
-            raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, however: schedule={schedule!r}")
+            raise UserError(f"schedule must be one of {', '.join(SCHEDULES)}, but got schedule={schedule!r}")
         if n_units < 1 or max_values < 2 or n_steps < 2:
-            raise ValueError(
-                "n_units must be at least 1, max_values and n_steps at least 2, however: "
+            raise UserError(
+                "n_units must be at least 1, max_values and n_steps at least 2, but got "
                 f"n_units={n_units}, max_values={max_values}, n_steps={n_steps}"
             )
         check_counts(0, window=window)
@@ -325,8 +326,8 @@ class GenerativeOrdinal(GenerativeRegression):
         tolerance: float = 1e-3,
     ) -> None:
         if not 0 < retention <= 1 or not 0 <= tolerance < 1:
-            raise ValueError(
-                "retention must lie in (0, 1] and tolerance in [0, 1), however: "
+            raise UserError(
+                "retention must lie in (0, 1] and tolerance in [0, 1), but got "
                 f"retention={retention}, tolerance={tolerance}"
             )
         super().__init__(

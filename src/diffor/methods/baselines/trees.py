@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from diffor.core.distribution import Bins, Distribution, DistributionMethod
 from diffor.core.method import Method, weighted_mean
+from diffor.errors import UserError
 from diffor.methods.baselines.binning import Binning, check_targets
 from diffor.methods.baselines.error_adaptive import (
     best_alpha,
@@ -94,7 +95,7 @@ class TPM(DistributionMethod):
 def check_leaves(n_leaves: int) -> None:
     """Refuse a number of leaves that no complete binary tree has."""
     if n_leaves < 2 or n_leaves & (n_leaves - 1):
-        raise ValueError(f"n_leaves must be a power of two, 2 at least, however: n_leaves={n_leaves}")
+        raise UserError(f"n_leaves must be a power of two, 2 at least, but got n_leaves={n_leaves}")
 
 
 def leaf_log_probabilities(logits: Tensor) -> Tensor:
@@ -306,7 +307,7 @@ class CREAD(DistributionMethod):
     ) -> None:
         super().__init__()
         if n_thresholds < 2:
-            raise ValueError(f"n_thresholds must be at least 2, however: n_thresholds={n_thresholds}")
+            raise UserError(f"n_thresholds must be at least 2, but got n_thresholds={n_thresholds}")
         check_not_negative(restoring_factor=restoring_factor, square_weight=square_weight, order_weight=order_weight)
         self.restoring_factor, self.square_weight, self.order_weight = restoring_factor, square_weight, order_weight
         self.output = nn.Linear(n_features, n_thresholds)

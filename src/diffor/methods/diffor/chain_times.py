@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from diffor.errors import UserError
 from diffor.methods.diffor.increments import aligned_times
 
 MINIMUM_CHAIN = 8
@@ -36,8 +37,8 @@ def steps_of_chain(n_steps: int, aligned: tuple[int, ...], n_times: int, decodin
     # A chain that heads read along goes from all noise to none, by way of their times.
     needed = {n_times} if decoding == "chain" else {*aligned, n_times, 1}
     if not len(needed) <= n_steps <= n_times:
-        raise ValueError(
-            f"n_steps must lie between {len(needed)} and n_times={n_times} where decoding={decoding!r}, however: "
+        raise UserError(
+            f"n_steps must lie between {len(needed)} and n_times={n_times} where decoding={decoding!r}, but got "
             f"n_steps={n_steps}" + ("" if decoding == "chain" else "; choose decoding='chain', which can do with 1")
         )
     if decoding == "chain":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from diffor.errors import UserError
+
 SPACINGS = ("linear", "log", "shared")
 
 
@@ -20,7 +22,7 @@ def split_increments(y: Tensor, count: int) -> Tensor:
     tensor([[0.2500, 0.2500, 0.1250, 0.0000]])
     """
     if count < 1:
-        raise ValueError(f"count must be at least 1, however: count={count}")
+        raise UserError(f"count must be at least 1, but got count={count}")
     width = 1.0 / count
     lower = torch.arange(count, dtype=y.dtype, device=y.device) * width
     return (y[..., None] - lower).clamp(0.0, width)
@@ -59,14 +61,14 @@ def aligned_times(count: int, n_times: int, spacing: str = "linear") -> tuple[in
     (1000, 100, 10, 1)
     """
     if spacing not in SPACINGS:
-        raise ValueError(f"spacing must be one of {', '.join(SPACINGS)}, however: spacing={spacing!r}")
+        raise UserError(f"spacing must be one of {', '.join(SPACINGS)}, but got spacing={spacing!r}")
     if count < 1:
-        raise ValueError(f"count must be at least 1, however: count={count}")
+        raise UserError(f"count must be at least 1, but got count={count}")
     if spacing == "shared" or count == 1:
         return (1,) * count
     if n_times < count:
-        raise ValueError(
-            f"distinct times need n_times >= count, however: n_times={n_times}, count={count}; "
+        raise UserError(
+            f"distinct times need n_times >= count, but got n_times={n_times}, count={count}; "
             "use more times or fewer increments"
         )
     if spacing == "linear":

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from diffor.core.dropout import ByteDropout
 from diffor.core.method import KERNEL_ROWS, fill_up
+from diffor.errors import UserError
 
 DENOISERS = ("mlp", "transformer")
 CACHED_ROWS = 128
@@ -152,8 +153,8 @@ class TransformerDenoiser(Denoiser):
         dropout: float = 0.1,
     ) -> None:
         if n_attention_heads < 1 or width % n_attention_heads:
-            raise ValueError(
-                "width must be a multiple of n_attention_heads, however: "
+            raise UserError(
+                "width must be a multiple of n_attention_heads, but got "
                 f"width={width}, n_attention_heads={n_attention_heads}"
             )
         super().__init__(n_features, width)
@@ -213,7 +214,7 @@ def make_denoiser(
 ) -> Denoiser:
     """Build the denoiser that a name stands for."""
     if name not in DENOISERS:
-        raise ValueError(f"denoiser must be one of {', '.join(DENOISERS)}, however: denoiser={name!r}")
+        raise UserError(f"denoiser must be one of {', '.join(DENOISERS)}, but got denoiser={name!r}")
     if name == "transformer":
         return TransformerDenoiser(n_increments, n_features, width, n_layers, n_attention_heads, dropout)
     return MLPDenoiser(n_increments, n_features, width, n_layers, dropout)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from diffor.core.cdf_prediction import CdfPrediction
 from diffor.core.dropout import ByteDropout
 from diffor.core.method import Method, weighted_mean
+from diffor.errors import UserError
 from diffor.methods.diffor.borders import Borders
 
 
@@ -60,9 +61,9 @@ class OneCall(Method):
     ) -> None:
         super().__init__()
         if n_increments < 1:
-            raise ValueError(f"n_increments must be at least 1, however: n_increments={n_increments}")
+            raise UserError(f"n_increments must be at least 1, but got n_increments={n_increments}")
         if n_layers < 0:
-            raise ValueError(f"n_layers must not be negative, however: n_layers={n_layers}")
+            raise UserError(f"n_layers must not be negative, but got n_layers={n_layers}")
         self.n_features, self.n_increments, self.n_grades = n_features, n_increments, n_grades
         self.width = width if n_layers else 0
         blocks = [

@@ -17,6 +17,7 @@ from torch import Tensor
 from diffor.core.method import Method, weighted_mean
 from diffor.core.prediction import Prediction
 from diffor.core.row_noise import start_noise, step_noise
+from diffor.errors import UserError
 from diffor.methods.diffor.chain_times import default_chain, steps_of_chain
 from diffor.methods.diffor.fusion import fit_fusion
 from diffor.methods.diffor.gradients import cosines_for_history
@@ -238,8 +239,8 @@ class IncrementDiffusion(Method):
         (1000, 500, 1)
         """
         if self.decoding == "fusion":
-            raise ValueError(
-                "decoding='fusion' has weights for the steps that it was fitted with, however: "
+            raise UserError(
+                "decoding='fusion' has weights for the steps that it was fitted with, but got "
                 f"n_steps={n_steps}; leave n_steps out, or fit with it"
             )
         other = copy(self)
@@ -263,23 +264,23 @@ class IncrementDiffusion(Method):
 
 def _check_choice(argument: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ValueError(f"{argument} must be one of {', '.join(choices)}, however: {argument}={value!r}")
+        raise UserError(f"{argument} must be one of {', '.join(choices)}, but got {argument}={value!r}")
 
 
 def _check_least(argument: str, value: int) -> None:
     if value < 1:
-        raise ValueError(f"{argument} must be at least 1, however: {argument}={value}")
+        raise UserError(f"{argument} must be at least 1, but got {argument}={value}")
 
 
 def _check_shares(aligned_share: float, increment_weight: float, objective: str, eta: float) -> None:
     if not 0 <= aligned_share <= 1:
-        raise ValueError(f"aligned_share must lie in [0, 1], however: aligned_share={aligned_share}")
+        raise UserError(f"aligned_share must lie in [0, 1], but got aligned_share={aligned_share}")
     if aligned_share == 0 and objective == "one_call":
-        raise ValueError(
-            "the one-call objective trains heads at aligned times only, however: aligned_share=0; "
+        raise UserError(
+            "the one-call objective trains heads at aligned times only, but got aligned_share=0; "
             "raise aligned_share or use objective='full'"
         )
     if not increment_weight >= 0:
-        raise ValueError(f"increment_weight must not be negative, however: increment_weight={increment_weight}")
+        raise UserError(f"increment_weight must not be negative, but got increment_weight={increment_weight}")
     if not 0 <= eta <= 1:
-        raise ValueError(f"eta must lie in [0, 1], however: eta={eta}")
+        raise UserError(f"eta must lie in [0, 1], but got eta={eta}")

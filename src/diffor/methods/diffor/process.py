@@ -15,6 +15,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from diffor.errors import UserError
+
 PARAMETERIZATIONS = ("velocity", "noise", "clean")
 SCHEDULES = ("cosine", "linear")
 PROCESSES = ("diffusion", "flow_matching")
@@ -33,9 +35,9 @@ class NoiseProcess(nn.Module, ABC):
     def __init__(self, signals: Tensor, spreads: Tensor, parameterization: str) -> None:
         super().__init__()
         if parameterization not in PARAMETERIZATIONS:
-            raise ValueError(
+            raise UserError(
                 f"parameterization must be one of {', '.join(PARAMETERIZATIONS)}, "
-                f"however: parameterization={parameterization!r}"
+                f"but got parameterization={parameterization!r}"
             )
         self.parameterization = parameterization
         self.n_times = len(signals) - 1
@@ -106,7 +108,7 @@ class NoiseProcess(nn.Module, ABC):
         """
         check_times(times, self.n_times)
         if eta > 0 and draw is None:
-            raise ValueError(f"an ancestral chain needs fresh noise: pass draw, however: eta={eta}, draw=None")
+            raise UserError(f"an ancestral chain needs fresh noise: pass draw, but got eta={eta}, draw=None")
         noisy = start
         for t, following in zip(times, [*times[1:], 0], strict=True):
             estimate = denoise(noisy, torch.tensor(t, device=start.device))
@@ -160,8 +162,8 @@ class FlowMatching(NoiseProcess):
 
     def __init__(self, n_times: int = 1000, parameterization: str = "velocity") -> None:
         if parameterization == "noise":
-            raise ValueError(
-                "flow matching cannot predict noise: at t = T no signal is left to divide by, however: "
+            raise UserError(
+                "flow matching cannot predict noise: at t = T no signal is left to divide by, but got "
                 "parameterization='noise'; use 'velocity' or 'clean'"
             )
         _check_n_times(n_times)
@@ -184,25 +186,25 @@ def variance_schedule(n_times: int, schedule: str) -> Tensor:
         angle = (torch.arange(n_times + 1, dtype=torch.float64) / n_times + 0.008) / 1.008 * math.pi / 2
         kept = torch.cos(angle) ** 2
         return (1 - kept[1:] / kept[:-1]).clamp(max=0.999)
-    raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, however: schedule={schedule!r}")
+    raise UserError(f"schedule must be one of {', '.join(SCHEDULES)}, but got schedule={schedule!r}")
 
 
 def check_times(times: Sequence[int], n_times: int) -> None:
     """Refuse a list of times that a reverse chain cannot follow."""
     falling = all(earlier > later for earlier, later in pairwise(times))
     if not times or not falling or times[0] > n_times or times[-1] < 1:
-        raise ValueError(f"times must fall strictly from at most {n_times} to at least 1, however: {list(times)}")
+        raise UserError(f"times must fall strictly from at most {n_times} to at least 1, but got {list(times)}")
 
 
 def _check_n_times(n_times: int) -> None:
     if n_times < 1:
-        raise ValueError(f"n_times must be at least 1, however: n_times={n_times}")
+        raise UserError(f"n_times must be at least 1, but got n_times={n_times}")
 
 
 def make_process(name: str, n_times: int, schedule: str, parameterization: str) -> NoiseProcess:
     """Build the noise process that a name stands for."""
     if name not in PROCESSES:
-        raise ValueError(f"process must be one of {', '.join(PROCESSES)}, however: process={name!r}")
+        raise UserError(f"process must be one of {', '.join(PROCESSES)}, but got process={name!r}")
     if name == "diffusion":
         return Diffusion(n_times, schedule, parameterization)
     return FlowMatching(n_times, parameterization)

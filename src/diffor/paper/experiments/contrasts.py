@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from diffor.bench.leaderboard import MEASURES, Cells, Measure, common_seeds, names_in
+from diffor.errors import UserError
 
 CONFIDENCE = 0.95
 ALL_SETS = "all sets"
@@ -64,8 +65,8 @@ def student_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> tuple
 
     found = np.asarray(values, dtype=np.float64)
     if found.ndim != 1 or len(found) < 2:
-        raise ValueError(
-            f"an interval needs at least two values, however: shape={found.shape}; run with more seeds, as --seeds 5"
+        raise UserError(
+            f"an interval needs at least two values, but got shape={found.shape}; run with more seeds, as --seeds 5"
         )
     half = float(t.ppf((1 + confidence) / 2, len(found) - 1) * found.std(ddof=1) / math.sqrt(len(found)))
     mean = float(found.mean())

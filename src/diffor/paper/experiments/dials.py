@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from diffor.bench.leaderboard import Cells, Measure, names_in
+from diffor.errors import UserError
 from diffor.estimators.settings import PRESETS
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.paper.experiments import figures
@@ -99,7 +100,7 @@ def find_dials(cells: Cells, names: Mapping[str, str] | None = None) -> list[Dia
     names = names or {}
     lines = {method: line for (_, method, _), line in cells.items()}
     if BASE not in lines:
-        raise ValueError(f"there must be cells of the method {BASE!r}, however: methods are {', '.join(lines)}")
+        raise UserError(f"there must be cells of the method {BASE!r}, but methods are {', '.join(lines)}")
     base = lines[BASE]["settings"]
     turned: dict[str, dict[Value, str]] = {}
     values: dict[str, Value | None] = {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.errors import UserError
 from diffor.reports.plots.drawing import (
     BLACK,
     BLUE,
@@ -55,14 +56,14 @@ def ablation_forest(
     """
     middle, low, high = (np.asarray(values, dtype=np.float64) for values in (differences, lows, highs))
     if not (middle.shape == low.shape == high.shape == (len(names),)) or not len(names):
-        raise ValueError(
-            "differences, lows and highs must hold one number for each name, however: "
+        raise UserError(
+            "differences, lows and highs must hold one number for each name, but got "
             f"names={len(names)}, differences.shape={middle.shape}, lows.shape={low.shape}, highs.shape={high.shape}"
         )
     if not ((low <= middle) & (middle <= high)).all():
         place = int(np.flatnonzero(~((low <= middle) & (middle <= high)))[0])
-        raise ValueError(
-            "each interval must hold its difference, however: "
+        raise UserError(
+            "each interval must hold its difference, but "
             f"{names[place]} has {middle[place]} and the interval {low[place]} to {high[place]}"
         )
     ax = new_axes(ax, height=1.3 + 0.34 * len(names))
@@ -109,8 +110,8 @@ def quality_curve(
     values, bars = _checked_series(series, len(x)), _checked_series(spreads or {}, len(x))
     unknown = [name for name in bars if name not in values]
     if not values or unknown:
-        raise ValueError(
-            f"there must be at least one series, and each spread must belong to one, however: series "
+        raise UserError(
+            f"there must be at least one series, and each spread must belong to one, but series "
             f"{', '.join(values) or 'none'}, spreads {', '.join(bars) or 'none'}"
         )
     ax = new_axes(ax)
@@ -138,8 +139,8 @@ def head_map(points: ArrayLike, heads: ArrayLike, ax: Axes | None = None) -> Axe
     """
     places, owners = np.asarray(points, dtype=np.float64), np.asarray(heads)
     if places.ndim != 2 or places.shape[1] != 2 or owners.shape != places.shape[:1] or not len(places):
-        raise ValueError(
-            "points must be pairs (n, 2) and heads name the head of each, however: "
+        raise UserError(
+            "points must be pairs (n, 2) and heads name the head of each, but got "
             f"points.shape={places.shape}, heads.shape={owners.shape}"
         )
     ax = new_axes(ax)
@@ -188,9 +189,9 @@ def leaderboard(
     """
     table = np.asarray(ranks, dtype=np.float64)
     if table.shape != (len(methods), len(datasets)) or not table.size or np.isnan(table).all(axis=1).any():
-        raise ValueError(
+        raise UserError(
             "ranks must have one row for each method and one column for each data set, and one known number for each "
-            f"method, however: methods={len(methods)}, datasets={len(datasets)}, ranks.shape={table.shape}"
+            f"method, but got methods={len(methods)}, datasets={len(datasets)}, ranks.shape={table.shape}"
         )
     table = rank_columns(table) if scores else table
     means = np.nanmean(table, axis=1)
@@ -226,15 +227,15 @@ def rank_columns(scores: ArrayLike) -> Array:
 def _check_positions(x: Array, log: bool) -> None:
     if x.ndim != 1 or not len(x) or not (np.diff(x) > 0).all() or (log and not x[0] > 0):
         rule = "positions must be numbers that rise" + (", and be positive on a log scale" if log else "")
-        raise ValueError(f"{rule}, however: {x.tolist()}")
+        raise UserError(f"{rule}, but got {x.tolist()}")
 
 
 def _checked_series(series: Mapping[str, ArrayLike], count: int) -> dict[str, Array]:
     checked = {name: np.asarray(values, dtype=np.float64) for name, values in series.items()}
     for name, values in checked.items():
         if values.shape != (count,):
-            raise ValueError(
-                f"each series and spread must have one number for each of {count} positions, however: "
+            raise UserError(
+                f"each series and spread must have one number for each of {count} positions, but "
                 f"{name} has shape {values.shape}"
             )
     return checked

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.errors import UserError
 from diffor.estimators.chain import own_features
 from diffor.paper.experiments import figures
 from diffor.paper.experiments.findings import Findings
@@ -76,7 +77,7 @@ def measure_heads(hidden: ArrayLike, y: ArrayLike) -> HeadNumbers:
     vectors, true = np.asarray(hidden, dtype=np.float64), np.asarray(y, dtype=np.float64)
     n, count, _ = vectors.shape
     if count < 2:
-        raise ValueError(f"heads can be compared where there are two or more, however: {count}; raise n_increments")
+        raise UserError(f"heads can be compared where there are two or more, but got {count}; raise n_increments")
     heads, centred, half = np.tile(np.arange(count), n), vectors - vectors.mean(axis=0), n // 2
     flat = vectors.reshape(n, -1)
     return HeadNumbers(

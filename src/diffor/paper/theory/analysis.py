@@ -17,6 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from diffor.errors import UserError
 from diffor.methods.diffor.increments import split_increments, stretch
 from diffor.methods.diffor.paper import IncrementDiffusion
 
@@ -136,7 +137,7 @@ def noise_identity(
     signals, spreads = method.process.signals.cpu().double(), method.process.spreads.cpu().double()
     known = [t for t in asked if signals[t] > 0]
     if not known:
-        raise ValueError(f"times must hold one with some signal, however: times={list(asked)}; ask for smaller ones")
+        raise UserError(f"times must hold one with some signal, but got times={list(asked)}; ask for smaller ones")
     noise_mse, clean_mse = [], []
     for rows in corrupt_rows(method, features, y, known, seed):
         noise_mse.append(float((rows.predicted_noise(method) - rows.noise).square().mean()))
@@ -200,12 +201,11 @@ def ordinal_bound(estimates: ArrayLike, positions: ArrayLike, thresholds: ArrayL
     estimated, true = np.asarray(estimates, dtype=np.float64), np.asarray(positions, dtype=np.float64)
     borders = np.asarray(thresholds, dtype=np.float64)
     if estimated.shape != true.shape or true.ndim != 1 or not len(true):
-        raise ValueError(
-            "estimates and positions must be equally many, at least one, however: "
-            f"shapes {estimated.shape} and {true.shape}"
+        raise UserError(
+            f"estimates and positions must be equally many, at least one, but shapes {estimated.shape} and {true.shape}"
         )
     if not len(borders) or not (np.diff(np.r_[0.0, borders, 1.0]) > 0).all():
-        raise ValueError(f"thresholds must rise strictly inside (0, 1), however: {borders.tolist()}")
+        raise UserError(f"thresholds must rise strictly inside (0, 1), but got {borders.tolist()}")
     wrong = np.digitize(estimated, borders) != np.digitize(true, borders)
     distance = float(np.abs(true[:, None] - borders).min())
     return OrdinalBound(len(borders) + 1, 2 * distance, float(((estimated - true) ** 2).mean()), float(wrong.mean()))
@@ -221,7 +221,7 @@ def even_grades(y: ArrayLike, count: int) -> tuple[Array, Array]:
     ([0.25, 0.75, 0.75], [0.5])
     """
     if count < 2:
-        raise ValueError(f"count must be at least 2, however: count={count}")
+        raise UserError(f"count must be at least 2, but got count={count}")
     thresholds = np.arange(1, count) / count
     return (np.digitize(np.asarray(y, dtype=np.float64), thresholds) + 0.5) / count, thresholds
 

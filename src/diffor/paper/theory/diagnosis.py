@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from diffor.errors import UserError
 from diffor.methods.diffor.increments import aggregate_increments, squeeze
 from diffor.methods.diffor.networks import TransformerDenoiser
 from diffor.methods.diffor.paper import IncrementDiffusion
@@ -96,7 +97,7 @@ def diagnose(
     **Shape:** features ``(n, d)``, y ``(n,)`` in [0, 1], keys ``(n,)``.
     """
     if len(y) < MIN_ROWS:
-        raise ValueError(f"a diagnosis needs at least {MIN_ROWS} rows, however: there are {len(y)}; pass more rows")
+        raise UserError(f"a diagnosis needs at least {MIN_ROWS} rows, but there are {len(y)}; pass more rows")
     n_chains = n_samples or (N_COSTLY_SAMPLES if isinstance(method.denoiser, TransformerDenoiser) else N_SAMPLES)
     values, samples, (single, multiple, hidden) = _run_chains(method, features, keys, n_chains)
     times, true = method.chain_times, y.cpu().double().numpy()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diffor.errors import UserError
 from diffor.reports.plots.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILLION, legend_above, new_axes
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def cosines_in_training(records: Sequence[Mapping[str, float]], ax: Axes | None 
     """Draw the mean cosines that a history logged, step by step: ``History.diagnostics``."""
     known = [record for record in records if "denoise_cosine" in record]
     if not known:
-        raise ValueError("records must hold cosines, however: there are none; fit DiffoR with diagnose=True")
+        raise UserError("records must hold cosines, but there are none; fit DiffoR with diagnose=True")
     ax = new_axes(ax)
     steps = [record["step"] for record in known]
     ax.axhline(0, color=BLACK, linewidth=0.8, linestyle="--")

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.errors import UserError
 from diffor.methods.diffor.fusion import fit_fusion
 
 Array = NDArray[np.floating]
@@ -190,8 +191,8 @@ def linear_fusion(values: ArrayLike, y: ArrayLike, times: Sequence[int]) -> Line
 def _error_halves(values: ArrayLike, y: ArrayLike, times: Sequence[int]) -> tuple[Array, Array]:
     along, true = np.asarray(values, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if along.ndim != 2 or along.shape != (len(true), len(times)) or len(true) < 4:
-        raise ValueError(
-            "values must hold one number for each of at least 4 rows and each time, however: "
+        raise UserError(
+            "values must hold one number for each of at least 4 rows and each time, but got "
             f"values.shape={along.shape}, y.shape={true.shape}, times={len(times)}"
         )
     errors = along - true[:, None]

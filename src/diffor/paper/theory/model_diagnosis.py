@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from diffor.core.target import GradeScale
+from diffor.errors import UserError
 from diffor.estimators.base import OrdinalEstimator
 from diffor.estimators.chain import own_features
 from diffor.paper.theory import figures
@@ -30,9 +31,8 @@ def diagnose_model(model: OrdinalEstimator, X: Any, y: ArrayLike, n_samples: int
     member, features, keys = own_features(model, X)
     unit = torch.from_numpy(np.asarray(model.scale_.to_unit(y), dtype=np.float32)).to(features)
     if len(features) != len(unit):
-        raise ValueError(
-            f"X and y must be equally long, however: {len(features)} rows and {len(unit)} targets; "
-            "pass both from one table"
+        raise UserError(
+            f"X and y must be equally long, but {len(features)} rows and {len(unit)} targets; pass both from one table"
         )
     n_grades = model.scale_.n_grades if isinstance(model.scale_, GradeScale) else None
     method: Any = member.method

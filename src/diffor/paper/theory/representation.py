@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from diffor.errors import UserError
 from diffor.methods.diffor.paper import IncrementDiffusion
 
 Array = NDArray[np.floating]
@@ -60,8 +61,8 @@ def linear_readout_risk(
     """
     table, true = np.asarray(embedding, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if table.ndim != 2 or len(table) != len(true) or not len(true):
-        raise ValueError(
-            "an embedding must have one row for each target, however: "
+        raise UserError(
+            "an embedding must have one row for each target, but got "
             f"embedding.shape={table.shape}, y.shape={true.shape}"
         )
     means, level = table.mean(axis=0), true.mean()

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.errors import UserError
 from diffor.reports.plots.predictions import digits_of, ranges_of
 
 Array = NDArray[np.float64]
@@ -59,8 +60,8 @@ def worst_slices(table: pd.DataFrame, errors: ArrayLike) -> list[Slice]:
     """
     values = np.asarray(errors, dtype=np.float64)
     if values.shape != (len(table),):
-        raise ValueError(
-            f"errors must hold one number for each row of the table, however: rows={len(table)}, shape={values.shape}"
+        raise UserError(
+            f"errors must hold one number for each row of the table, but got rows={len(table)}, shape={values.shape}"
         )
     found = []
     for name in table.columns:

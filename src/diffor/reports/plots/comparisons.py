@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.errors import UserError
 from diffor.reports.plots.drawing import (
     BLACK,
     BLUE,
@@ -43,9 +44,9 @@ def score_against_seconds(
     """
     x, y = np.asarray(seconds, dtype=np.float64), np.asarray(scores, dtype=np.float64)
     if not (x.shape == y.shape == (len(methods),)) or not len(methods) or not (x > 0).all():
-        raise ValueError(
+        raise UserError(
             "seconds and scores must hold one number for each method, and seconds be positive, "
-            f"however: methods={len(methods)}, seconds.shape={x.shape}, scores.shape={y.shape}"
+            f"but got methods={len(methods)}, seconds.shape={x.shape}, scores.shape={y.shape}"
         )
     ax = new_axes(ax, height=max(FIGURE_SIZE[1], 1.4 + 0.19 * len(methods)))
     ax.set_xscale("log")
@@ -119,9 +120,9 @@ def critical_differences(
     """
     values = np.asarray(ranks, dtype=np.float64)
     if values.shape != (len(methods),) or not len(methods) or not difference > 0:
-        raise ValueError(
+        raise UserError(
             "ranks must hold one number for each method and the difference be positive, "
-            f"however: methods={len(methods)}, ranks.shape={values.shape}, difference={difference}"
+            f"but got methods={len(methods)}, ranks.shape={values.shape}, difference={difference}"
         )
     order = np.argsort(values, kind="stable")
     values, names = values[order], [methods[place] for place in order]
@@ -162,9 +163,8 @@ def _coverages(method: str, values: ArrayLike, count: int, of_what: str) -> Arra
     """A method's coverages as numbers, if there are as many as there should be. **Shape:** ``(count,)``."""
     found: Array = np.asarray(values, dtype=np.float64)
     if found.shape != (count,):
-        raise ValueError(
-            f"each method must have one coverage for each of {count} {of_what}, "
-            f"however: {method} has shape {found.shape}"
+        raise UserError(
+            f"each method must have one coverage for each of {count} {of_what}, but {method} has shape {found.shape}"
         )
     return found
 

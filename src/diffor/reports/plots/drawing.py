@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from diffor.core.prediction import Prediction
+from diffor.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,8 +79,8 @@ def true_values(y: ArrayLike, prediction: Prediction) -> Array:
     """The truth as numbers, one for each predicted row. **Shape:** ``(n,)`` -> ``(n,)``."""
     true = np.asarray(y, dtype=np.float64)
     if true.shape != (len(prediction),) or not len(true):
-        raise ValueError(
-            f"y must hold one value for each predicted row, however: y.shape={true.shape}, rows={len(prediction)}"
+        raise UserError(
+            f"y must hold one value for each predicted row, but got y.shape={true.shape}, rows={len(prediction)}"
         )
     return true
 

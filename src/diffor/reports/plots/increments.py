@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.errors import UserError
 from diffor.reports.plots.drawing import BLUE, GREY, SKY, VERMILLION, legend_above, new_axes
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def increments_by_scale(true: ArrayLike, predicted: ArrayLike, ax: Axes | None =
     """
     filled, answered = (np.asarray(values, dtype=np.float64) for values in (true, predicted))
     if filled.shape != answered.shape or filled.ndim != 2 or not filled.size:
-        raise ValueError(
-            "true and predicted increments must have the same shape (n, S), however: "
+        raise UserError(
+            "true and predicted increments must have the same shape (n, S), but got "
             f"true.shape={filled.shape}, predicted.shape={answered.shape}"
         )
     ax = new_axes(ax)
@@ -87,8 +88,8 @@ def denoising_trajectory(
     """
     when, reached = np.asarray(times, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if reached.ndim != 2 or reached.shape[1:] != when.shape or not reached.size or not (np.diff(when) < 0).all():
-        raise ValueError(
-            "times must fall and values have one row for each sample and one column for each time, however: "
+        raise UserError(
+            "times must fall and values have one row for each sample and one column for each time, but got "
             f"times={when.tolist()}, values.shape={reached.shape}"
         )
     ax = new_axes(ax)
@@ -117,14 +118,14 @@ def _labelled(count: int) -> NDArray[np.int64]:
 
 def _cell_width(filled: Array, low: float, high: float) -> float:
     if filled.ndim != 1 or not len(filled) or not high > low:
-        raise ValueError(
-            f"increments must be one row (S,) and low < high, however: shape={filled.shape}, low={low}, high={high}"
+        raise UserError(
+            f"increments must be one row (S,) and low < high, but got shape={filled.shape}, low={low}, high={high}"
         )
     width = (high - low) / len(filled)
     slack = 1e-4 * width  # rounding of single precision
     if filled.min() < -slack or filled.max() > width + slack:
-        raise ValueError(
-            f"each increment must lie between 0 and its cell's width {width:.4g}, however: {filled.min():.4g} to "
+        raise UserError(
+            f"each increment must lie between 0 and its cell's width {width:.4g}, but got {filled.min():.4g} to "
             f"{filled.max():.4g}; check low and high, and that the model has transform='uniform'"
         )
     return width

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from diffor.core.cdf_prediction import CdfPrediction
 from diffor.core.prediction import Prediction
+from diffor.errors import UserError
 from diffor.reports.plots.drawing import (
     BLACK,
     BLUE,
@@ -72,8 +73,8 @@ def _checked_intervals(intervals: ArrayLike | None, prediction: Prediction, cove
         return prediction.interval(coverage)
     given = np.asarray(intervals, dtype=np.float64)
     if given.shape != (len(prediction), 2):
-        raise ValueError(
-            f"intervals must hold two ends for each predicted row, however: shape={given.shape}, rows={len(prediction)}"
+        raise UserError(
+            f"intervals must hold two ends for each predicted row, but got shape={given.shape}, rows={len(prediction)}"
         )
     return given
 
@@ -180,7 +181,7 @@ def ranges_of(values: ArrayLike, n_bins: int) -> list[Range]:
     """
     numbers = np.asarray(values, dtype=np.float64)
     if n_bins < 1:
-        raise ValueError(f"n_bins must be at least 1, however: n_bins={n_bins}; 10 is customary")
+        raise UserError(f"n_bins must be at least 1, but got n_bins={n_bins}; 10 is customary")
     order = np.argsort(numbers, kind="stable")
     rising = numbers[order]
     # A range ends behind all rows that are equal to its last one.
@@ -211,7 +212,7 @@ def training_history(history: History, ax: Axes | None = None) -> Axes:
     """
     records = history.records
     if not records:
-        raise ValueError("a history must hold at least one record, however: it is empty; train for at least one step")
+        raise UserError("a history must hold at least one record, but it is empty; train for at least one step")
     ax = new_axes(ax)
     has_score = any("valid_crps" in record for record in records)
     losses = ax.twinx() if has_score else ax
@@ -276,8 +277,8 @@ def _density_grid(ends: Array, bounds: tuple[float, float] | None) -> Array:
     """Places at which densities are drawn: the bounds, or between the outermost ends of rows and a little more."""
     if bounds is not None:
         if ends.min() < bounds[0] or ends.max() > bounds[1]:
-            raise ValueError(
-                f"samples must lie inside bounds={bounds}, however: they reach from {ends.min()} to {ends.max()}"
+            raise UserError(
+                f"samples must lie inside bounds={bounds}, but they reach from {ends.min()} to {ends.max()}"
             )
         return np.linspace(bounds[0], bounds[1], 400)
     margin = 0.1 * float(np.ptp(ends)) or 1.0

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from diffor import metrics
 from diffor.core.prediction import Prediction
+from diffor.errors import UserError
 from diffor.reports.plots.drawing import BLACK, BLUE, GREY, ORANGE, SKY, VERMILLION, legend_above, new_axes, true_values
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def pit_shares(y: ArrayLike, prediction: Prediction, n_bins: int = 10) -> Array:
     [0.5, 0.5]
     """
     if n_bins < 2:
-        raise ValueError(f"n_bins must be at least 2, however: n_bins={n_bins}; 10 is customary")
+        raise UserError(f"n_bins must be at least 2, but got n_bins={n_bins}; 10 is customary")
     places = prediction.pit(true_values(y, prediction))
     bins = np.minimum((places * n_bins).astype(np.int64), n_bins - 1)
     return np.asarray(np.bincount(bins, minlength=n_bins) / len(places))
@@ -152,9 +153,9 @@ def grade_shares_by_probability(
     """
     table, places = np.asarray(probabilities, dtype=np.float64), np.asarray(codes)
     if table.ndim != 2 or places.shape != table.shape[:1] or not table.size or n_bins < 1:
-        raise ValueError(
+        raise UserError(
             "probabilities must have one row for each code and one column for each grade, and n_bins be positive, "
-            f"however: codes.shape={places.shape}, probabilities.shape={table.shape}, n_bins={n_bins}"
+            f"but got codes.shape={places.shape}, probabilities.shape={table.shape}, n_bins={n_bins}"
         )
     came_true = places[:, None] == np.arange(table.shape[1])
     bins = np.minimum((table * n_bins).astype(np.int64), n_bins - 1).ravel()

@@ -58,13 +58,13 @@ def name_run(plan: dict[str, Any]) -> str:
 def check_folder(folder: Path, inputs: Sequence[Path]) -> None:
     """Refuse an output folder that is none, whose parent is missing, or that holds inputs."""
     if folder.exists() and not folder.is_dir():
-        raise DataError(f"--out must be a folder, however: {folder} is a file; choose another")
+        raise DataError(f"--out must be a folder, but {folder} is a file; choose another")
     if not folder.parent.is_dir():
-        raise DataError(f"{folder} must lie in an existing folder, however: {folder.parent} is none; create it first")
+        raise DataError(f"{folder} must lie in an existing folder, but {folder.parent} is none; create it first")
     place = folder.resolve()
     inside = next((path for path in inputs if place in path.resolve().parents), None)
     if inside is not None:
-        raise DataError(f"--out must hold no inputs, however: {inside} lies in it; choose another folder")
+        raise DataError(f"--out must hold no inputs, but {inside} lies in it; choose another folder")
 
 
 @contextmanager
@@ -75,14 +75,14 @@ def opened_folder(folder: Path, plan: dict[str, Any], force: bool) -> Iterator[N
     """
     folder.mkdir(exist_ok=True)
     if not (folder / PLAN).is_file() and _holds_others(folder):
-        raise DataError(f"{folder} must be empty or of an earlier diffor score, however: it holds other files; "
+        raise DataError(f"{folder} must be empty or of an earlier diffor score, but it holds other files; "
                         "choose another folder")  # fmt: skip
     with _alone(folder):
         before = _read_plan(folder)
         if before is not None and (force or before != plan):
             if not force:
                 raise DataError(
-                    f"{folder} must belong to this run, however: {_difference(before, plan)} since it was begun; "
+                    f"{folder} must belong to this run, but got {_difference(before, plan)} since it was begun; "
                     "choose another folder, or pass --force to start over"
                 )
             _remove_outputs(folder, before)
@@ -105,7 +105,7 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataError(f"{folder} must be written by one run at a time, however: another diffor score is at it; "
+            raise DataError(f"{folder} must be written by one run at a time, but another diffor score is at it; "
                             "wait for its end, or choose another folder") from None  # fmt: skip
         except OSError:
             pass  # a file system without locks; two runs would only do the same work twice
@@ -120,7 +120,7 @@ def _read_plan(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} must be the plan of a run, however: it is damaged; remove {folder}") from error
+        raise DataError(f"{path} must be the plan of a run, but it is damaged; remove {folder}") from error
 
 
 def _difference(before: dict[str, Any], plan: dict[str, Any]) -> str:
@@ -161,9 +161,7 @@ def finish(job: Job, shards: Sequence[Shard], inputs: Sequence[Path]) -> Summary
     rows = [committed_rows(job, shard) for shard in shards]
     lost = [shard.output for shard, count in zip(shards, rows, strict=True) if count is None]
     if lost:
-        raise DataError(
-            f"{job.folder} must keep its outputs, however: {lost[0]} is missing or was changed; start again"
-        )
+        raise DataError(f"{job.folder} must keep its outputs, but {lost[0]} is missing or was changed; start again")
     counts = [count for count in rows if count is not None]
     expected = [count if shard.n_rows is None else shard.n_rows for shard, count in zip(shards, counts, strict=True)]
     summary = Summary(len(inputs), len(shards), sum(expected), sum(counts))

@@ -111,7 +111,7 @@ def _import_ray() -> Any:
         import ray
         import ray.data
     except ImportError as error:
-        raise DataError("--engine ray needs Ray, however: it is not installed; pip install 'diffor[ray]', or use "
+        raise DataError("--engine ray needs Ray, but it is not installed; pip install 'diffor[ray]', or use "
                         "--engine local") from error  # fmt: skip
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
@@ -155,6 +155,5 @@ def _check_address(address: str) -> None:
 def _unreachable(address: str, error: Exception) -> DataError:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return DataError(
-        f"--address must be that of a running Ray, however: {address} cannot be used ({reason}); "
-        "check it with ray status"
+        f"--address must be that of a running Ray, but {address} cannot be used ({reason}); check it with ray status"
     )

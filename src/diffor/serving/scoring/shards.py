@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from diffor.errors import UserError
 from diffor.files import tables
 from diffor.files.tables import DataError
 
@@ -75,7 +76,7 @@ def find_inputs(patterns: Iterable[str]) -> list[Path]:
         matched = [Path(name) for name in glob.glob(pattern, recursive=True) if Path(name).is_file()]
         if not matched:
             cure = f"name its files, as '{pattern}/*.parquet' does" if Path(pattern).is_dir() else "check the path"
-            raise DataError(f"{pattern!r} must match at least one file, however: it matches none; {cure}")
+            raise DataError(f"{pattern!r} must match at least one file, but it matches none; {cure}")
         for path in sorted(matched):
             found.setdefault(path.resolve(), Path(os.path.abspath(path)))  # a link is called as it is, not as its file
     return sorted(found.values())
@@ -96,11 +97,11 @@ def plan_shards(inputs: Sequence[Path], shard_rows: int = SHARD_ROWS) -> list[Sh
             other = shards.setdefault(shard.output, shard)
             if other is not shard:
                 raise DataError(
-                    f"each input must have an output of its own, however: {other.source} and {source} would both write "
+                    f"each input must have an output of its own, but {other.source} and {source} would both write "
                     f"{shard.output}; rename one of them"
                 )
     if not shards:
-        raise DataError(f"inputs must hold at least one row, however: all {len(inputs)} are empty; check them")
+        raise DataError(f"inputs must hold at least one row, but all {len(inputs)} are empty; check them")
     return list(shards.values())
 
 
@@ -148,7 +149,7 @@ def commit_shard(job: Job, answer: Answer, shard: Shard) -> Outcome:
             n_rows += len(table)
         if shard.n_rows not in (None, n_rows):
             raise DataError(
-                f"{shard.source} must stay as it is while it is scored, however: {n_rows} rows came where it had "
+                f"{shard.source} must stay as it is while it is scored, but {n_rows} rows came where it had "
                 f"{shard.n_rows}; start again with --force"
             )
     return Outcome(shard.output, n_rows)
@@ -185,7 +186,7 @@ def belongs_to(path: Path, stems: Collection[str]) -> bool:
 def failure_of(shard: Shard, error: BaseException) -> Outcome:
     """The outcome of a shard that ended with an error; what is not meant for users is named by its kind."""
     text = " ".join(str(error).split())
-    if "however:" not in text:
+    if not isinstance(error, UserError):
         text = f"{shard.source} cannot be scored ({type(error).__name__}: {text})"
     return Outcome(shard.output, error=text)
 
@@ -193,6 +194,6 @@ def failure_of(shard: Shard, error: BaseException) -> Outcome:
 def too_many_deaths(shard: Shard, count: int, cause: str) -> str:
     """Why a shard is given up."""
     return (
-        f"{shard.source} must be scored by a process that lives to its end, however: {count} died over {shard.output}, "
+        f"{shard.source} must be scored by a process that lives to its end, but {count} died over {shard.output}, "
         f"the last one {cause}; if memory ran out, use fewer --workers"
     )

@@ -18,6 +18,7 @@ except ImportError as error:
     raise ImportError('serving needs FastAPI, uvicorn and python-multipart: pip install "diffor[serve]"') from error
 
 import diffor
+from diffor.errors import UserError
 from diffor.estimators.chain import has_chain
 from diffor.serving.server.answers import ModelAnswers, Question
 from diffor.serving.server.batching import Batcher
@@ -90,13 +91,11 @@ def _add_answers(app: FastAPI, model: Any, columns: Columns, limits: Limits, bat
         # A client that never finishes its request must not hold its place for ever.
         rows, asked, uploads = await _in_time(reader.read(request), limits.max_seconds)
         if along_chain and max(len(rows), len(uploads)) != 1:
-            raise refusal(422, "rows", f"a chain is that of one row, however: there are {len(rows)}; send one", "rows")
+            raise refusal(422, "rows", f"a chain is that of one row, but there are {len(rows)}; send one", "rows")
         with kept_pictures(uploads) as paths:
             try:
                 return JSONResponse(await batcher.ask(Question(rows, asked, paths, along_chain), limits.max_seconds))
-            except (ValueError, TypeError) as error:
-                if "however:" not in str(error):  # the mark of messages that are meant for users
-                    raise
+            except UserError as error:
                 raise _without_folders(error, paths) from error
 
     @app.post(
@@ -130,7 +129,7 @@ async def _in_time(reading: Any, seconds: float) -> Any:
     try:
         return await asyncio.wait_for(reading, seconds)
     except asyncio.TimeoutError as error:
-        message = f"a request must arrive within {seconds:g} s, however: it is not whole yet; send it faster"
+        message = f"a request must arrive within {seconds:g} s, but it is not whole yet; send it faster"
         raise refusal(408, "time", message, "body") from error
 
 
@@ -174,10 +173,10 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
 
 async def _answer_wrong_path(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    message = f"a path of this server must be asked, however: {request.method} {request.url.path} is none; see /docs"
+    message = f"a path of this server must be asked, but got {request.method} {request.url.path} is none; see /docs"
     return refused(refusal(status, "path", message))
 
 
 async def _answer_failure(request: Request, error: Exception) -> Response:
     """What the client reads when the server is at fault; the log has the rest."""
-    return refused(refusal(500, "failure", "the server must answer, however: it failed; its log says why"))
+    return refused(refusal(500, "failure", "the server must answer, but it failed; its log says why"))

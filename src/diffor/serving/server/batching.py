@@ -66,7 +66,7 @@ class Batcher:
             return await asyncio.wait_for(asyncio.wrap_future(waiting.future), seconds)
         except asyncio.TimeoutError as error:
             raise refusal(
-                504, "time", f"an answer must take at most {seconds:g} s, however: it is not ready; send fewer rows, "
+                504, "time", f"an answer must take at most {seconds:g} s, but it is not ready; send fewer rows, "
                 "or try again when the server has less to do",
             ) from error  # fmt: skip
 
@@ -74,10 +74,10 @@ class Batcher:
         waiting = _Waiting(question)
         with self._lock:
             if self._is_closed:
-                raise refusal(503, "closing", "the server must be running, however: it is stopping; ask another one")
+                raise refusal(503, "closing", "the server must be running, but it is stopping; ask another one")
             if self._n_rows and self._n_rows + len(question) > self.max_waiting:
                 raise refusal(
-                    503, "busy", f"at most {self.max_waiting} rows can wait for answers, however: {self._n_rows} do "
+                    503, "busy", f"at most {self.max_waiting} rows can wait for answers, but got {self._n_rows} do "
                     "already; try again in a moment", Retry_After="1",
                 )  # fmt: skip
             self._n_rows += len(question)

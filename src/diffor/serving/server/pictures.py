@@ -25,13 +25,11 @@ Upload = tuple[str, bytes]
 def check_pictures(uploads: Sequence[Upload], max_images: int) -> None:
     """Refuse images that are none, too many or too large."""
     if not uploads:
-        raise refusal(
-            422, "images", "a request must have an image, however: it has none; send them as images", "images"
-        )
+        raise refusal(422, "images", "a request must have an image, but it has none; send them as images", "images")
     if len(uploads) > max_images:
         raise refusal(
             413, "too_many_images",
-            f"a request must have at most {max_images} images, however: it has {len(uploads)}; send them in several",
+            f"a request must have at most {max_images} images, but it has {len(uploads)}; send them in several",
             "images",
         )  # fmt: skip
     found = ((place, name, _flaw(data)) for place, (name, data) in enumerate(uploads))
@@ -51,9 +49,9 @@ def _flaw(data: bytes) -> str:
         raise
     except Exception as error:  # Pillow's readers trip over damaged bytes in many ways
         reason = "its format is not known" if "cannot identify" in str(error) else str(error) or type(error).__name__
-        return f"must be a whole image, however: {reason}; send a PNG or JPEG file, say"
+        return f"must be a whole image, but got {reason}; send a PNG or JPEG file, say"
     if width * height > MAX_PIXELS:
-        return f"must have at most {MAX_PIXELS:,} pixels, however: it has {width} x {height}; make it smaller"
+        return f"must have at most {MAX_PIXELS:,} pixels, but it has {width} x {height}; make it smaller"
     return ""
 
 

@@ -36,13 +36,13 @@ def check_rows(rows: Any, columns: Columns, max_rows: int) -> CheckedRows:
     anybody knowing. A value that is not known is null.
     """
     if not isinstance(rows, list):
-        raise refusal(422, "rows", f"rows must be a list of objects, one for each row, however: {show(rows)}", "rows")
+        raise refusal(422, "rows", f"rows must be a list of objects, one for each row, but got {show(rows)}", "rows")
     if not rows:
-        raise refusal(422, "rows", "rows must hold at least one row, however: the list is empty", "rows")
+        raise refusal(422, "rows", "rows must hold at least one row, but the list is empty", "rows")
     if len(rows) > max_rows:
         raise refusal(
             413, "too_many_rows",
-            f"a request must have at most {max_rows} rows, however: it has {len(rows)}; send them in several", "rows",
+            f"a request must have at most {max_rows} rows, but it has {len(rows)}; send them in several", "rows",
         )  # fmt: skip
     problems: list[dict[str, Any]] = []
     for place, row in enumerate(rows):
@@ -55,13 +55,13 @@ def check_rows(rows: Any, columns: Columns, max_rows: int) -> CheckedRows:
 def _name_problems(place: int, row: Any, columns: Columns) -> list[dict[str, Any]]:
     """Columns that a row lacks, and those that the model does not know."""
     if not isinstance(row, dict):
-        message = f"row {place} must be an object of columns and values, however: {show(row)}"
+        message = f"row {place} must be an object of columns and values, but got {show(row)}"
         return [problem("row", message, "rows", place)]
     known = columns.known
     missing = [
         problem(
             "missing_column",
-            f"row {place} must have the column {name!r}, however: it is missing; add it (null if it is not known)",
+            f"row {place} must have the column {name!r}, but it is missing; add it (null if it is not known)",
             "rows", place, name,
         )
         for name in columns.required
@@ -70,7 +70,7 @@ def _name_problems(place: int, row: Any, columns: Columns) -> list[dict[str, Any
     unknown = [
         problem(
             "unknown_column",
-            f"row {place} must have columns that the model knows, however: {show(name)} is none"
+            f"row {place} must have columns that the model knows, but {show(name)} is none"
             f"{did_you_mean(name[:100], known)}; leave it out",
             "rows", place, name[:100],
         )
@@ -108,7 +108,7 @@ def _read_numbers(cells: list[Any], name: str, problems: list[dict[str, Any]]) -
         number = _as_number(cell)
         if number is None:
             cure = "send it without quotes" if isinstance(cell, str) and _spells_number(cell) else "null if not known"
-            message = f"{name!r} of row {place} must be a finite number, however: {show(cell)}; {cure}"
+            message = f"{name!r} of row {place} must be a finite number, but got {show(cell)}; {cure}"
             problems.append(problem("number", message, "rows", place, name))
         else:
             values[place] = number
@@ -143,7 +143,7 @@ def _read_categories(cells: list[Any], name: str, problems: list[dict[str, Any]]
         if is_known:
             values[place] = cell
         else:
-            message = f"{name!r} of row {place} must be a text or a number, however: {show(cell)}; null if not known"
+            message = f"{name!r} of row {place} must be a text or a number, but got {show(cell)}; null if not known"
             problems.append(problem("category", message, "rows", place, name))
     return values
 
@@ -186,7 +186,7 @@ def _read_sides(
         if not all(has):
             place = has.index(False)
             message = (
-                f"row {place} must have the column {one.name!r}, as other rows of the request have, however: it is "
+                f"row {place} must have the column {one.name!r}, as other rows of the request have, but it is "
                 "missing; add it to all rows or to none"
             )
             problems.append(problem("missing_column", message, "rows", place, one.name))
@@ -194,7 +194,7 @@ def _read_sides(
         values = np.array([_as_amount(row[one.name]) for row in rows])
         for place in np.flatnonzero(np.isnan(values)).tolist():
             given = show(rows[place][one.name])
-            message = f"{one.name!r} of row {place}, the {one.role}, must be a number from 0 on, however: {given}"
+            message = f"{one.name!r} of row {place}, the {one.role}, must be a number from 0 on, but got {given}"
             problems.append(problem("number", message, "rows", place, one.name))
         side[one.role] = values
     return side

@@ -50,7 +50,7 @@ class ShardedTable:
                 first += n_rows
         self.n_rows = first
         if not self.groups:
-            raise DataError(f"{self.paths[0]} must hold at least one row, however: all {len(self.paths)} files are "
+            raise DataError(f"{self.paths[0]} must hold at least one row, but all {len(self.paths)} files are "
                             "empty; check how they were written")  # fmt: skip
 
     def _check_columns(self, path: Path, kinds: dict[str, str]) -> None:
@@ -62,7 +62,7 @@ class ShardedTable:
             here, there = kinds.get(name, "missing"), self.kinds.get(name, "missing")
             if here != there:
                 raise DataError(
-                    f"all files must have the same columns, however: column {name!r} is {there} in {self.paths[0]} and "
+                    f"all files must have the same columns, but column {name!r} is {there} in {self.paths[0]} and "
                     f"{here} in {path}; write the files alike, or name fewer of them"
                 )
 
@@ -147,9 +147,9 @@ def find_shards(data: str) -> list[Path]:
         found = [path] if path.exists() else [Path(name) for name in glob.glob(data, recursive=True)]
         cure = "check the pattern, and put it into quotes"
     if not found:
-        raise DataError(f"{data} must match at least one file, however: none; {cure}")
+        raise DataError(f"{data} must match at least one file, but none; {cure}")
     for each in found:
         if not is_parquet(each):
-            raise DataError(f"files to stream must end in {' or '.join(PARQUET_SUFFIXES)}, however: {data} matches "
+            raise DataError(f"files to stream must end in {' or '.join(PARQUET_SUFFIXES)}, but got {data} matches "
                             f"{each}; write them as Parquet")  # fmt: skip
     return sorted(found)

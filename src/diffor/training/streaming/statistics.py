@@ -146,7 +146,7 @@ def survey(
     for name in columns:
         if table.kinds[name] not in ("number", "time", "text"):
             raise DataError(
-                f"column {name!r} must hold numbers, times or text, however: it holds {table.kinds[name]} in "
+                f"column {name!r} must hold numbers, times or text, but it holds {table.kinds[name]} in "
                 f"{table.paths[0]}; leave it out with --drop"
             )
     found = {name: LevelStatistics() if table.is_category(name) else NumberStatistics() for name in columns}

@@ -37,7 +37,7 @@ def load_fit(script: Path) -> Callable[[dict[str, Any]], Predict]:
     """The function ``fit`` of a script, read under a name that cannot hide the library of the same name."""
     spec = importlib.util.spec_from_file_location("peer_script", script)
     if spec is None or spec.loader is None:
-        raise ValueError(f"the script must be a Python file, however: {script}")
+        raise ValueError(f"the script must be a Python file, but got {script}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     importlib.import_module(module.LIBRARY)  # now, so that its time does not count as fitting

@@ -47,7 +47,7 @@ export class Batch {
 
   async #takeTable(file) {
     const [header, ...cells] = parseCsv(await file.text());
-    if (!header || !cells.length) throw new Error(`${file.name} must have a header and at least one row, however: it has none.`);
+    if (!header || !cells.length) throw new Error(`${file.name} must have a header and at least one row, but it has none.`);
     const rows = readRows(header, cells, this.model.columns);
     const wanted = new Set(this.model.columns.map((column) => column.name));
     const ignored = header.filter((name) => !wanted.has(name));
@@ -109,16 +109,16 @@ function readRows(header, cells, columns) {
   const missing = columns.filter((column) => column.required && !header.includes(column.name));
   if (missing.length) {
     const names = missing.map((column) => column.name).join(", ");
-    throw new Error(`The file must have the columns of the model, however: ${names} ${missing.length === 1 ? "is" : "are"} missing; its columns are ${header.slice(0, 8).join(", ")}.`);
+    throw new Error(`The file must have the columns of the model, but ${names} ${missing.length === 1 ? "is" : "are"} missing; its columns are ${header.slice(0, 8).join(", ")}.`);
   }
   const present = columns.filter((column) => header.includes(column.name));
   return cells.map((line, number) => {
-    if (line.length !== header.length) throw new Error(`Row ${number + 1} must have ${header.length} cells, however: it has ${line.length}.`);
+    if (line.length !== header.length) throw new Error(`Row ${number + 1} must have ${header.length} cells, but it has ${line.length}.`);
     const row = {};
     for (const { name, kind } of present) {
       row[name] = readCell(line[header.indexOf(name)], kind);
       if (row[name] === undefined) {
-        throw new Error(`Row ${number + 1}, column ${name}, must be a number, however: \u201c${line[header.indexOf(name)]}\u201d; correct it or leave it empty.`);
+        throw new Error(`Row ${number + 1}, column ${name}, must be a number, but got \u201c${line[header.indexOf(name)]}\u201d; correct it or leave it empty.`);
       }
     }
     return row;
