@@ -219,9 +219,9 @@ def test_places_of_point_masses_are_spread_at_random():
     ("samples", "n_grades", "message"),
     [
         ([[0.0]], None, "one row for each test row, 2, but got 1"),
-        ([[0.0], [math.nan]], None, "finite numbers, but got 1 of 2"),
-        ([[0.0], [0.5]], 3, "grade codes 0 to 2, but got 1 of 2 are not, the first is np.float64\\(0.5\\)"),
-        ([[0.0], [3.0]], 3, "grade codes 0 to 2, but got 1 of 2"),
+        ([[0.0], [math.nan]], None, "finite numbers, but 1 of 2"),
+        ([[0.0], [0.5]], 3, "grade codes 0 to 2, but 1 of 2 are not, the first is np.float64\\(0.5\\)"),
+        ([[0.0], [3.0]], 3, "grade codes 0 to 2, but 1 of 2"),
     ],
 )
 def test_what_is_no_answer_is_refused(samples, n_grades, message):

@@ -92,7 +92,7 @@ def test_a_terminal_is_shown_a_bar(here):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "x"], "a run must have data sets, however"),
+        (["--out", "x"], "a run must have data sets, but"),
         (["--datasets", "diabetes"], "a run must have a file for its lines, but neither --out"),
         (["--datasets", "diabetes", "--out", "."], "--out must be a file, but . is a folder"),
         (["--datasets", "diabets", "--out", "x"], "but got 'diabets' (did you mean 'diabetes'?)"),

@@ -196,12 +196,12 @@ WRONG_FIT = {
     "price no.csv": "no.csv must be an existing file",
     "price header.csv": "header.csv must hold at least one row",
     "price columns.csv": "columns.csv must have the column 'city', but its columns are size, price",
-    "price gaps.csv": "target 'price' must be known in every row of gaps.csv, but got 1 of 9 rows have none",
-    "price outside.csv": "outside.csv: y_cal must lie inside bounds=(0.0, 100.0), but got 1 of 9 values lie outside",
+    "price gaps.csv": "target 'price' must be known in every row of gaps.csv, but 1 of 9 rows have none",
+    "price outside.csv": "outside.csv: y_cal must lie inside bounds=(0.0, 100.0), but 1 of 9 values lie outside",
     "price infinite.csv": "infinite.csv: X must not contain infinity",
     "price text.csv": "text.csv: column 'size' must hold numbers or times, as in training",
-    "quality grades.csv": "grades.csv: y_cal must hold grades only, no NaN or inf, but got 1 of 9",
-    "stars grades.csv": "grades.csv: y_cal must hold grades only, no NaN or inf, but got 1 of 9",
+    "quality grades.csv": "grades.csv: y_cal must hold grades only, no NaN or inf, but 1 of 9",
+    "stars grades.csv": "grades.csv: y_cal must hold grades only, no NaN or inf, but 1 of 9",
 }
 WRONG_PREDICT = {
     "HOME/price HOME/new.csv --coverage 0.9 --samples 5": SAMPLES,

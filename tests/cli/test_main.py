@@ -564,7 +564,7 @@ WRONG = {
     "predict HOME/price HOME/rows.csv --out o.csv --keep id --keep-all": "not allowed with argument",
     "predict HOME/price clash.csv --out o.csv --keep-all": "must not be called like the answer's, but got 'pred",
     "evaluate HOME/price HOME/rows.csv --target prize": "'prize' (did you mean 'price'?)",
-    "evaluate HOME/price gaps.csv": "target 'price' must be known in every row of gaps.csv, but got 2 of 9 rows have "
+    "evaluate HOME/price gaps.csv": "target 'price' must be known in every row of gaps.csv, but 2 of 9 rows have "
     "none, the first is row 3; remove these rows",
     "evaluate HOME/price HOME/rows.csv --target city": "column 'city' of",
     "evaluate HOME/quality HOME/rows.csv --target city": "must hold the model's grades low, mid, high, but got 240 of",

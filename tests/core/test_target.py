@@ -199,8 +199,8 @@ def test_bounds_that_are_no_range_are_refused(bounds):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([1.0, np.nan, 2.0], "y must not contain NaN, but got 1 of 3 values are NaN (row 1: nan); remove or correct"),
-        ([np.inf, 1.0, -np.inf], "y must not contain infinity, but got 2 of 3 values are infinite (row 0: inf, row 2"),
+        ([1.0, np.nan, 2.0], "y must not contain NaN, but 1 of 3 values are NaN (row 1: nan); remove or correct"),
+        ([np.inf, 1.0, -np.inf], "y must not contain infinity, but 2 of 3 values are infinite (row 0: inf, row 2"),
     ],
 )
 @pytest.mark.parametrize("bounds", [None, (0, 10)])
@@ -211,14 +211,14 @@ def test_missing_and_infinite_targets_are_refused(y, message, bounds):
 
 def test_targets_outside_the_bounds_are_counted_and_shown():
     with refused(
-        "y must lie inside bounds=(0, 10), but got 4 of 6 values lie outside (row 1: 11.0, row 2: -1.0, row 3: 12.0, "
+        "y must lie inside bounds=(0, 10), but 4 of 6 values lie outside (row 1: 11.0, row 2: -1.0, row 3: 12.0, "
         "...); remove or correct these rows, or widen the bounds"
     ):
         TargetScale((0, 10)).fit([5.0, 11.0, -1.0, 12.0, 13.0, 0.0])
 
 
 def test_the_name_of_the_targets_is_shown():
-    with refused("y_val must lie inside bounds=(0.0, 1.0), but got 1 of 2 values lie outside (row 1: 2.0); remove"):
+    with refused("y_val must lie inside bounds=(0.0, 1.0), but 1 of 2 values lie outside (row 1: 2.0); remove"):
         check_inside(np.array([0.5, 2.0]), (0.0, 1.0), name="y_val")
 
 

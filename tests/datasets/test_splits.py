@@ -184,12 +184,12 @@ def test_a_protocol_that_would_divide_a_group_is_refused():
         (lambda: folder_parts(range(10), 5), "index must lie in 0 to 4, .* but got index=5"),
         (lambda: rank_parts([1, 2], 5, 2), "ranks must rise .* but got validation_rank=5, test_rank=2"),
         (lambda: rank_parts([1, 2, 9]), "must have training and test rows, but got 1 and 0 of them; use another"),
-        (lambda: named_test_rows([0, 1], 0, 1.5), r"validation_share must lie in \[0, 1\), however"),
+        (lambda: named_test_rows([0, 1], 0, 1.5), r"validation_share must lie in \[0, 1\), but"),
         (lambda: named_test_rows([1, 1], 0), "must have training and test rows, but got 0 and 2 of them"),
         (lambda: split_samples(samples(), 0, "dated"), "protocol must be one of random, folders, .*but got protocol="),
         (
             lambda: Split(np.array([0, 1]), np.array([1]), np.array([2])),
-            "must not share rows, but got 1 rows are in two parts",
+            "must not share rows, but 1 rows are in two parts",
         ),
     ],
 )

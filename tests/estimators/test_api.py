@@ -230,9 +230,9 @@ def test_infinity_in_x_is_refused_with_its_place():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.nan, r"y must not contain NaN, but got 2 of 240 values are NaN \(row 4: nan, row 9: nan\)"),
-        (np.inf, r"y must not contain infinity, but got 2 of 240"),
-        (-5.0, r"y must lie inside bounds=\(0, 110\), but got 2 of 240 .*widen the bounds"),
+        (np.nan, r"y must not contain NaN, but 2 of 240 values are NaN \(row 4: nan, row 9: nan\)"),
+        (np.inf, r"y must not contain infinity, but 2 of 240"),
+        (-5.0, r"y must lie inside bounds=\(0, 110\), but 2 of 240 .*widen the bounds"),
     ],
 )
 def test_wrong_targets_are_counted_and_placed(value, message):
@@ -263,7 +263,7 @@ def test_validation_rows_may_be_given():
     assert model.history_.best_score is not None
     with pytest.raises(ValueError, match="only X_val was given; pass y_val too"):
         DiffoRRegressor(**QUICK).fit(table, y, X_val=table)
-    with pytest.raises(ValueError, match="y_val must not contain NaN, but got 1 of 40"):
+    with pytest.raises(ValueError, match="y_val must not contain NaN, but 1 of 40"):
         DiffoRRegressor(**QUICK).fit(table[:200], y[:200], X_val=table[200:], y_val=np.r_[np.nan, y[201:]])
 
 
@@ -373,7 +373,7 @@ def test_ablations_of_the_paper_are_settings_of_its_method(ablation):
 
 
 def test_fusion_without_validation_rows_is_refused():
-    with pytest.raises(ValueError, match="decoding='fusion' fits its weights on validation rows, however"):
+    with pytest.raises(ValueError, match="decoding='fusion' fits its weights on validation rows, but"):
         DiffoRRegressor(method_settings={"decoding": "fusion"}, validation_fraction=0.0, **PAPER).fit(*make_table())
 
 
@@ -431,7 +431,7 @@ def test_wrong_grades_are_named():
         DiffoRClassifier(grades=[0, 1, 1], **QUICK).fit(table, codes)
     with pytest.raises(ValueError, match="decision must be one of median, mode, qwk, native, but got decision='mean'"):
         DiffoRClassifier(decision="mean", **QUICK).fit(table, codes)
-    with pytest.raises(ValueError, match="no NaN or inf, but got 1 of 240"):
+    with pytest.raises(ValueError, match="no NaN or inf, but 1 of 240"):
         DiffoRClassifier(**QUICK).fit(table, np.where(np.arange(240) == 5, np.nan, codes))
 
 

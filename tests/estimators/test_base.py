@@ -12,6 +12,7 @@ from sklearn.base import clone
 import diffor
 from diffor import DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 from diffor.estimators.calibration import ValidationScore
+from diffor.estimators.fitting import settle_settings
 from diffor.estimators.inputs import Given, PassedRows
 from diffor.estimators.values import ZERO_BASED
 from diffor.methods import METHODS
@@ -219,7 +220,7 @@ def test_side_columns_of_words_are_named():
         ({"method": "dex", "method_settings": {"n_bin": 9}}, "of 'dex' must be among n_grades, n_bins, policy"),
         ({"method": "dex", "method_settings": {"n_bin": 9}}, "but got 'n_bin' (did you mean 'n_bins'?)"),
         ({"method": "value-squared", "method_settings": {"delta": 1}}, "must be among none, but got 'delta'"),
-        ({"method": "dex", "method_settings": {"n_features": 9}}, "must be among n_grades, n_bins, policy, however"),
+        ({"method": "dex", "method_settings": {"n_features": 9}}, "must be among n_grades, n_bins, policy, but"),
         ({"method": "diffor", "method_settings": {"depth": 9}}, "of 'diffor' must be among n_increments, width, "),
         ({"method": "dex", "method_settings": {"n_bins": 1}}, "there must be at least 2 bins or grades, but got 1"),
     ],
@@ -293,7 +294,7 @@ def test_values_are_answered_as_the_authors_do():
 def test_members_are_asked_for_their_native_values_together():
     X, y, _ = make_views()
     model = OrdinalRegressor("value-squared", **{**SHORT, "n_members": 2}).fit(X, y)
-    inputs, keys = model._inputs(PassedRows(pd.DataFrame(X)))
+    inputs, keys = model.reader.tensors(PassedRows(pd.DataFrame(X)))
     points = [member.predict(inputs, keys, 1).point for member in model.model_.members]
     assert len(points) == 2
     assert (points[0] != points[1]).any()
@@ -308,7 +309,7 @@ def test_grades_are_decided_as_the_authors_do():
     assert (native == model.predict(X, decision="native")).all()
     (member,) = model.model_.members
     with torch.inference_mode():
-        distribution = member.method.distribution(member.features(model._inputs(PassedRows(pd.DataFrame(X)))[0]))
+        distribution = member.method.distribution(member.features(model.reader.tensors(PassedRows(pd.DataFrame(X)))[0]))
     assert (native == np.array(GRADES)[distribution.probabilities.argmax(dim=1).numpy()]).all()
     assert (native != model.predict(X, decision="median")).any()
     ranks = OrdinalClassifier("or-cnn", grades=GRADES, decision="median", **{**LONG, "n_samples": 400}).fit(X, y)
@@ -394,7 +395,7 @@ def test_increments_of_every_method_are_those_of_its_distribution(name):
 def test_watch_times_and_lifetime_values_count_from_zero(name):
     _, y, _ = make_views()
     model = OrdinalRegressor(name, **SHORT)
-    model._resolve(None, None)
+    settle_settings(model)
     counts_from_zero = METHODS[name].family in ("watch time", "lifetime value")
     assert model._known_bounds(y) == ((0.0, y.max()) if counts_from_zero else None)
     assert model.set_params(bounds=(-5, 200))._known_bounds(y) == (-5, 200)
@@ -425,7 +426,7 @@ def test_calibration_targets_may_leave_bounds_that_were_only_found(name):
     model = OrdinalRegressor(name, **SHORT).fit(X, y).conformalize(X, np.where(np.arange(len(y)) < 80, y, 2 * y.max()))
     with pytest.warns(UserWarning, match="80 of 160 calibration targets lie outside it"):
         assert model.predict_interval(X, coverage=0.9)[0, 1] == pytest.approx(2 * y.max())
-    with pytest.raises(ValueError, match=r"y_cal must lie inside bounds=\(0, 100\), but got 1 of 160 values"):
+    with pytest.raises(ValueError, match=r"y_cal must lie inside bounds=\(0, 100\), but 1 of 160 values"):
         OrdinalRegressor(name, bounds=(0, 100), **SHORT).fit(X, y).conformalize(X, np.r_[y[1:], 101])
 
 
@@ -435,7 +436,7 @@ def test_targets_are_spread_evenly_unless_told_otherwise():
     assert OrdinalRegressor("dex", **SHORT).fit(X, tail).scale_.transform == "uniform"
     assert OrdinalRegressor("diffor", **SHORT).fit(X, tail).scale_.transform == "uniform"
     assert OrdinalRegressor("dex", transform="log", **SHORT).fit(X, tail).scale_.transform == "log"
-    with pytest.raises(ValueError, match="transform must be one of uniform, quantile, log, however"):
+    with pytest.raises(ValueError, match="transform must be one of uniform, quantile, log, but"):
         OrdinalRegressor("dex", transform="square", **SHORT).fit(X, y)
 
 
@@ -480,7 +481,7 @@ def test_the_model_that_is_left_is_the_one_that_was_best(name):
     model = OrdinalRegressor(name, **arguments).fit(X, y, X_val=X_val, y_val=y_val)
     assert model.history_.best_step < model.history_.steps
     given = Given(PassedRows(pd.DataFrame(X_val)), y_val, None, {})
-    score = ValidationScore(model._rows(given), y_val, model.scale_, 128)
+    score = ValidationScore(model.reader.rows(given), y_val, model.scale_, 128)
     assert score(model.model_) == pytest.approx(model.history_.best_score, rel=1e-6)
 
 

@@ -11,13 +11,13 @@ QUICK = {"preset": "fast", "prior": "trees", "max_steps": 10, "random_state": 0,
 X = pd.DataFrame({"a": np.linspace(0, 1, 60), "b": np.tile([1.0, 2.0, 3.0], 20)})
 Y = 10 * X["a"].to_numpy()
 STAGES = {
-    "reading columns": "diffor.estimators.base.TabularInputs.fit",
+    "reading columns": "diffor.estimators.fitting.TabularInputs.fit",
     "priors": "diffor.estimators.cross_fitting.fit_priors",
     "borders": "diffor.estimators.cross_fitting.place_borders",
     "training": "diffor.estimators.cross_fitting.train",
     "weights of kinds": "diffor.estimators.cross_fitting.weigh_kinds",
     "calibration": "diffor.estimators.cross_fitting.fit_calibration",
-    "scores of held-out rows": "diffor.estimators.base.mae",
+    "scores of held-out rows": "diffor.estimators.fitting.mae",
 }
 
 
@@ -65,7 +65,7 @@ def test_wrong_rows_after_a_new_scale_was_found(fitted):
 
 def test_a_model_that_was_never_fitted_stays_unfitted(monkeypatch):
     model = OrdinalRegressor("or-cnn", max_steps=3, verbose=0)
-    monkeypatch.setattr("diffor.estimators.base.fit_ensemble", fail)
+    monkeypatch.setattr("diffor.estimators.fitting.fit_ensemble", fail)
     with pytest.raises(InjectedError):
         model.fit(X, Y)
     assert not [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]

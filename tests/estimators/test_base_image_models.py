@@ -146,7 +146,7 @@ def test_broken_files_are_skipped_with_their_targets(damaged, face_weights, free
             {"encoder": "auto", "freeze_backbone": True},
             "freeze_backbone is for encoders of images, but got encoder='auto'",
         ),
-        ({"encoder": "plain", "image_settings": {"side": 8}}, "image_settings is for encoders of images, however"),
+        ({"encoder": "plain", "image_settings": {"side": 8}}, "image_settings is for encoders of images, but"),
         ({"encoder": "resnet5"}, "or, for images, small, resnet18, .* or a network, but got encoder='resnet5'"),
         (
             {"image_settings": {"sides": 8}},
@@ -158,7 +158,7 @@ def test_broken_files_are_skipped_with_their_targets(damaged, face_weights, free
         ({"backbone_learning_rate": 0.0}, "backbone_learning_rate must be positive, but .* freeze_backbone=True"),
         ({"accumulate": 0}, "accumulate must be at least 1, but got accumulate=0"),
         ({"encoder": Brightness(), "encoder_settings": None, "encoder_weights": "w.pt"}, "fill it before"),
-        ({"encoder": nn.Conv2d(3, 3, 1), "encoder_settings": None}, "must say how many features it gives, however"),
+        ({"encoder": nn.Conv2d(3, 3, 1), "encoder_settings": None}, "must say how many features it gives, but"),
     ],
 )
 def test_wrong_settings_are_named(faces, arguments, message):

@@ -58,7 +58,7 @@ def test_members_answer_together_with_samples_of_their_own():
 def test_members_in_closed_form_are_pooled():
     X, y = make_data()
     model = OrdinalRegressor("diffor", n_members=2, **QUICK).fit(X, y)
-    inputs, keys = model._inputs(PassedRows(pd.DataFrame(X)))
+    inputs, keys = model.reader.tensors(PassedRows(pd.DataFrame(X)))
     cdfs = [member.predict(inputs, keys, 1).cdf(np.full(200, 0.4)) for member in model.model_.models]
     assert not np.allclose(*cdfs)
     pooled = model.predict_distribution(X).cdf(model.scale_.from_unit(np.full(200, 0.4)))

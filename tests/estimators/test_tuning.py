@@ -20,8 +20,8 @@ optuna = pytest.importorskip("optuna", reason="optuna is an optional extra")
 import diffor  # noqa: E402
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor, tune  # noqa: E402
 from diffor.estimators.search_rows import SearchRows  # noqa: E402
-from diffor.estimators.search_space import SPACES, Choice, Range, search_space  # noqa: E402
-from diffor.estimators.settings import PRESETS, resolve_settings  # noqa: E402
+from diffor.estimators.search_space import search_space  # noqa: E402
+from diffor.estimators.settings import PRESETS, Choice, Range, resolve_settings  # noqa: E402  # noqa: E402
 from diffor.estimators.tuning import Tuned  # noqa: E402
 from diffor.metrics import rps  # noqa: E402
 
@@ -42,7 +42,7 @@ def tried(found: Tuned) -> list[tuple[dict[str, Any], float | None]]:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_space_holds_its_presets_own_settings(preset: str) -> None:
-    for name, one in SPACES[preset].items():
+    for name, one in search_space(DiffoRRegressor(preset)).items():
         value = getattr(PRESETS[preset], name)
         assert one.nearest(value) == value, name
 
@@ -64,7 +64,7 @@ def test_every_value_of_a_space_can_be_fitted(preset: str) -> None:
 
 def test_what_is_given_is_not_searched() -> None:
     space = search_space(DiffoRRegressor("balanced", batch_size=256, n_increments=4))
-    assert set(SPACES["balanced"]) - set(space) == {"batch_size", "n_increments"}
+    assert set(search_space(DiffoRRegressor("balanced"))) - set(space) == {"batch_size", "n_increments"}
     assert "n_increments" not in search_space(DiffoRClassifier("balanced"))
     assert set(search_space(OrdinalRegressor("mdn"))) == {"learning_rate", "batch_size", "weight_decay"}
     assert not {"n_increments", "batch_size"} & set(search_space(DiffoRRegressor(encoder="small")))
@@ -278,11 +278,11 @@ def test_a_study_of_another_search_or_no_study_is_refused(tmp_path: Path) -> Non
         (DiffoRRegressor(**TINY), X, Y, {"n_folds": 2}),
         (DiffoRRegressor(**TINY), X, Y, {"random_state": 1}),
     ):
-        with pytest.raises(ValueError, match="must belong to the same rows, settings and seed, however"):
+        with pytest.raises(ValueError, match="must belong to the same rows, settings and seed, but"):
             tune(model, rows, targets, n_trials=1, study=study, **more, **QUIET)
     tune(DiffoRRegressor(**TINY, n_jobs=1), X, Y, n_trials=1, study=study, **QUIET)  # threads change nothing
     (tmp_path / "text.db").write_text("no database" * 500)
-    with pytest.raises(ValueError, match="study must be a file that this search can keep its trials in, however"):
+    with pytest.raises(ValueError, match="study must be a file that this search can keep its trials in, but"):
         tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, study=tmp_path / "text.db", **QUIET)
     with pytest.raises(ValueError, match=r"study must be a file in a folder that can be written, but .*No such file"):
         tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, study=tmp_path / "no" / "a.db", **QUIET)

@@ -104,7 +104,7 @@ def test_without_torchrun_a_process_is_alone():
 
 
 def test_variables_that_are_not_torchruns_are_refused():
-    with pytest.raises(ValueError, match="WORLD_SIZE must be a whole number, as torchrun sets it, however"):
+    with pytest.raises(ValueError, match="WORLD_SIZE must be a whole number, as torchrun sets it, but"):
         World.from_environment({"WORLD_SIZE": "two"})
     for variables in ({"RANK": "0"}, {"MASTER_ADDR": "a"}, {"RANK": "2", "MASTER_ADDR": "a"}):
         with pytest.raises(ValueError, match=r"must be started by torchrun, which sets RANK, .* but got WORLD_SIZE=2"):

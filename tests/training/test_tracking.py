@@ -215,7 +215,7 @@ def test_mlflow_holds_metrics_and_parameters_and_a_resumed_fit_continues_its_run
 
 @pytest.mark.parametrize("place", ["tensorbord:runs", "tensorboard:", "tensorboard", "wandb:x", ""])
 def test_an_unknown_place_is_refused_before_anything_is_fitted(place: str) -> None:
-    with pytest.raises(ValueError, match=r"log_to must be tensorboard:FOLDER, mlflow:ADDRESS or a Tracker, however"):
+    with pytest.raises(ValueError, match=r"log_to must be tensorboard:FOLDER, mlflow:ADDRESS or a Tracker, but"):
         DiffoRRegressor(**TINY, log_to=place).fit(X, Y)
 
 

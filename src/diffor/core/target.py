@@ -90,6 +90,10 @@ class TargetScale:
             y = np.interp(unit, self.units, self.values)
         return np.clip(self._exact(y), self.low, self.high)
 
+    def unrounded(self, unit: Any) -> Array:
+        """The same as :meth:`from_unit`. **Shape:** any."""
+        return self.from_unit(unit)
+
     def _exact(self, y: Array) -> Array:
         """Values that repeat in place of what lies as near to them as single precision can tell. **Shape:** any."""
         if not len(self.repeated):
@@ -146,6 +150,10 @@ class GradeScale:
         """Map [0, 1] to the nearest grade number. **Shape:** any."""
         return np.clip(np.rint(np.asarray(unit, dtype=np.float64) * self.high), 0.0, self.high)
 
+    def unrounded(self, unit: Any) -> Array:
+        """Map [0, 1] to places between grades. **Shape:** any."""
+        return np.asarray(np.asarray(unit, dtype=np.float64) * self.high)
+
     def to_json(self) -> dict[str, Any]:
         """Everything needed to rebuild the scale, as JSON values."""
         return {"n_grades": self.n_grades, "spread": list(self.spread)}
@@ -154,7 +162,7 @@ class GradeScale:
     def from_json(cls, state: dict[str, Any]) -> GradeScale:
         """Rebuild a scale from :meth:`to_json`."""
         scale = cls(int(state["n_grades"]))
-        scale.spread = Spread(*state.get("spread", AS_THEY_ARE))  # folders of older versions have no such entry
+        scale.spread = Spread(*state["spread"])
         return scale
 
 

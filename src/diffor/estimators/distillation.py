@@ -6,7 +6,7 @@ It learns the survival functions of its teacher by the same cross-entropy, soft 
 from __future__ import annotations
 
 from copy import copy, deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from diffor.estimators.cross_fitting import make_networks
 from diffor.estimators.inputs import PassedRows
 from diffor.training.loop import History, Rows, TrainConfig, limit_threads, train
 
-Self = TypeVar("Self", bound="Teacher")
+Model = TypeVar("Model", bound=OrdinalEstimator)
 
 MIN_ROWS = 20
 """Fewer rows show too little of what the teacher answers."""
@@ -36,7 +36,7 @@ STUDENT = NetworkSettings(n_pieces=16, n_layers=3, width=256, dropout=0.0, uses_
 
 @dataclass(frozen=True)
 class Lessons:
-    """How a student is taught: as the arguments of :meth:`Teacher.distill` say."""
+    """How a student is taught: as the arguments of :meth:`OrdinalEstimator.distill` say."""
 
     max_rows: int
     max_steps: int
@@ -68,48 +68,17 @@ class Pupil(nn.Module):
         }
 
 
-class Teacher(OrdinalEstimator):
-    """An estimator whose many networks a single one can learn to stand for."""
-
-    def distill(
-        self: Self,
-        X: Any,
-        *,
-        max_rows: int = 20_000,
-        max_steps: int = 2_000,
-        learning_rate: float = 3e-3,
-        random_state: Any = None,
-        verbose: int | None = None,
-    ) -> Self:
-        """A student that answers in one pass of one network what this model answers by priors and many of them.
-
-        The rows of X need no targets; those that were trained on will do, and more of the same kind help. The student
-        is a model of the same class, with the bounds, columns and grades of its teacher: it is saved, loaded and asked
-        like any other. Its intervals carry no guarantee before it is conformalized itself.
-
-        At most ``max_rows`` are shown; a tenth of them are set apart to tell which of ``max_steps`` steps comes closest
-        to the teacher; ``history_`` has the distances.
-
-        **Shape:** X ``(n, p)``.
-
-        >>> import numpy as np
-        >>> from diffor import DiffoRRegressor
-        >>> X = np.linspace(0, 1, 200)[:, None]
-        >>> teacher = DiffoRRegressor("fast", bounds=(0, 10), max_steps=50, random_state=0, verbose=0)
-        >>> student = teacher.fit(X, 10 * X[:, 0]).distill(X, max_steps=50)
-        >>> student.encoders_, student.predict_interval(X[:5], coverage=0.9).shape
-        (['student'], (5, 2))
-        """
-        lessons = Lessons(max_rows, max_steps, learning_rate)
-        check_teacher(self)
-        student = new_student(self)
-        student.random_state = self.random_state if random_state is None else random_state
-        student.verbose = self.verbose if verbose is None else verbose
-        student.seed_ = int(check_random_state(student.random_state).randint(2**31 - 1))
-        rows = _draw_rows(self._open(X), lessons.max_rows, student.seed_)
-        with limit_threads(student.n_jobs):
-            teach(self, student, rows, lessons)
-        return student
+def distill(teacher: Model, X: Any, lessons: Lessons, random_state: Any = None, verbose: int | None = None) -> Model:
+    """Teach one network what a model's priors and many networks answer to the rows of X."""
+    check_teacher(teacher)
+    student = new_student(teacher)
+    student.random_state = teacher.random_state if random_state is None else random_state
+    student.verbose = teacher.verbose if verbose is None else verbose
+    student.seed_ = int(check_random_state(student.random_state).randint(2**31 - 1))
+    rows = _draw_rows(teacher.open_rows(X), lessons.max_rows, student.seed_)
+    with limit_threads(student.n_jobs):
+        teach(teacher, student, rows, lessons)
+    return student
 
 
 def check_teacher(teacher: OrdinalEstimator) -> None:
@@ -123,17 +92,17 @@ def check_teacher(teacher: OrdinalEstimator) -> None:
         )
 
 
-def new_student(teacher: Self) -> Self:
+def new_student(teacher: Model) -> Model:
     """An estimator that reads rows and names targets as its teacher does, and has no networks yet."""
     student = copy(teacher)
     student.scale_ = deepcopy(teacher.scale_)
     student.priors_ = student.conformal_ = student.out_of_fold_ = None
-    student.settings_ = replace(teacher.settings_, prior=(), kinds=())
+    student.settings_ = teacher.settings_.but(prior=(), kinds=())
     student.encoders_ = ["student"]
     return student
 
 
-def teach(teacher: Teacher, student: Teacher, rows: PassedRows, lessons: Lessons) -> None:
+def teach(teacher: OrdinalEstimator, student: OrdinalEstimator, rows: PassedRows, lessons: Lessons) -> None:
     """Fit the student's network to what the teacher answers to rows."""
     answered = ask(teacher, student, rows)
     assert isinstance(teacher.model_, CrossFitted)
@@ -141,8 +110,9 @@ def teach(teacher: Teacher, student: Teacher, rows: PassedRows, lessons: Lessons
     positions = torch.zeros(len(borders))
     networks = make_networks(student.inputs_, 1, positions, [], STUDENT, student.seed_)
     networks.start_at(answered.side["answers"].mean(dim=0))
-    student.history_ = learn(Pupil(networks).to(student._device()), answered.to(student._device()), lessons, student)
-    student.model_ = CrossFitted(borders, [networks] if len(borders) else []).to(student._device()).eval()
+    device = student.reader.device
+    student.history_ = learn(Pupil(networks).to(device), answered.to(device), lessons, student)
+    student.model_ = CrossFitted(borders, [networks] if len(borders) else []).to(device).eval()
 
 
 def _draw_rows(rows: PassedRows, limit: int, seed: int) -> PassedRows:
@@ -157,15 +127,16 @@ def _draw_rows(rows: PassedRows, limit: int, seed: int) -> PassedRows:
     return rows.select(np.sort(np.random.default_rng(seed).permutation(len(rows))[:limit]))
 
 
-def ask(teacher: Teacher, student: Teacher, rows: PassedRows) -> Rows:
+def ask(teacher: OrdinalEstimator, student: OrdinalEstimator, rows: PassedRows) -> Rows:
     """The rows as the student reads them, with the teacher's survival functions beside them."""
     assert isinstance(teacher.model_, CrossFitted)
+    reader = teacher.reader
     parts, answers = [], []
     hidden = None if teacher.verbose else True
     with tqdm(total=len(rows), desc="ask the teacher", unit="row", delay=2, disable=hidden) as bar:
-        for first, block in teacher._pieces(rows):
-            inputs, _ = teacher._inputs(block, first)
-            asked = tuple(part.to(teacher._device()) for part in inputs)
+        for first, block in reader.pieces(rows):
+            inputs, _ = reader.tensors(block, first)
+            asked = tuple(part.to(reader.device) for part in inputs)
             answers.append(teacher.model_.survival(asked).cpu())
             parts.append(inputs[:2])
             bar.update(len(block))
@@ -174,7 +145,7 @@ def ask(teacher: Teacher, student: Teacher, rows: PassedRows) -> Rows:
     return Rows(inputs, torch.zeros(len(rows)), None, keys, {"answers": torch.cat(answers)})
 
 
-def learn(pupil: Pupil, rows: Rows, lessons: Lessons, student: Teacher) -> History:
+def learn(pupil: Pupil, rows: Rows, lessons: Lessons, student: OrdinalEstimator) -> History:
     """Train on the teacher's answers, and keep the weights that come closest on rows set apart."""
     n_valid = max(round(VALID_SHARE * len(rows)), 1)
     order = torch.from_numpy(np.random.default_rng(student.seed_).permutation(len(rows))).to(rows.y.device)

@@ -72,7 +72,7 @@ def name_encoder(settings: Settings, data: Rows) -> str:
     if not data.inputs:
         return IMAGES
     if settings.encoder != "auto" and not reads_images(settings.encoder):
-        return settings.encoder
+        return str(settings.encoder)
     return "plain" if data.inputs[0].shape[1] > WIDE_TABLE else "piecewise"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,21 @@ import torch
 from torch import Tensor, nn
 
 import diffor
+from diffor.core.target import GradeScale, TargetScale
 from diffor.encoders import TabularInputs
 from diffor.encoders.images.inputs import ImageInputs
 from diffor.encoders.tabular.fold_networks import FoldNetworks, NetworkSettings
 from diffor.estimators.conformal import Calibration
 from diffor.estimators.cross_fitted import CrossFitted
 from diffor.estimators.ensemble import make_ensemble
+from diffor.estimators.fitting import network_maker
 from diffor.estimators.inputs import BACKBONE, ImageReader
-from diffor.estimators.saved_params import as_json_params, from_json_params
+from diffor.estimators.rows import choose_device
+from diffor.estimators.saved_params import as_json_params, check_network, from_json_params
 from diffor.estimators.settings import Settings, image_choice
 from diffor.methods.diffor.borders import Borders
 from diffor.priors import FittedPriors
+from diffor.training.checkpoint import CheckpointError
 from diffor.training.loop import History
 
 
@@ -31,7 +36,7 @@ def state_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "estimator": type(estimator).__name__,
         # Where a run was logged is no part of the model, and addresses may hold passwords.
         "params": as_json_params(estimator.get_params(deep=False) | {"log_to": None}, estimator.seed_),
-        "settings": as_json_params(asdict(estimator.settings_), estimator.seed_),
+        "settings": as_json_params(vars(estimator.settings_), estimator.seed_),
         "columns": estimator.inputs_.to_json(),
         "named_columns": hasattr(estimator, "feature_names_in_"),
         "scale": estimator.scale_.to_json(),
@@ -42,7 +47,7 @@ def state_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "data": estimator.data_summary_,
         "conformal": None if estimator.conformal_ is None else estimator.conformal_.to_json(),
         "images": None if estimator.images_ is None else estimator.images_.inputs.to_json(),
-        **estimator._extra_state(),
+        **_grades_state(estimator),
     }
     beside = {} if estimator.priors_ is None else estimator.priors_.to_tensors()
     if estimator.images_ is not None:
@@ -50,9 +55,22 @@ def state_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return config, estimator.model_.state_dict() | beside
 
 
+def restore(
+    kind: Any, folder: Path, config: dict[str, Any], tensors: dict[str, Tensor], encoder: nn.Module | None = None
+) -> Any:
+    """Rebuild an estimator from what its folder holds, or say that the parts do not fit."""
+    check_network(folder, config, encoder)
+    try:
+        return estimator_of(kind, config, tensors, encoder)
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CheckpointError(f"{folder}/config.json does not describe its weights ({reason})") from error
+
+
 def estimator_of(kind: type, config: dict[str, Any], tensors: dict[str, Tensor], encoder: nn.Module | None) -> Any:
     """The fitted estimator that JSON values and tensors describe; ``encoder`` is the user's own, if it had one."""
     estimator: Any = kind(**from_json_params(config["params"]))
+    estimator.forget()
     if encoder is not None:
         estimator.encoder = encoder
     if estimator.device.startswith("cuda") and not torch.cuda.is_available():
@@ -60,13 +78,28 @@ def estimator_of(kind: type, config: dict[str, Any], tensors: dict[str, Tensor],
     estimator.settings_ = Settings(**from_json_params(config["settings"]))
     estimator.seed_ = int(config["seed"])
     estimator.history_ = History(**config["history"])
-    estimator.data_summary_ = config.get("data")  # folders of older versions have none
+    estimator.data_summary_ = config["data"]
     _restore_columns(estimator, config)
-    estimator._restore_extra(config)
-    if config.get("conformal") is not None:  # folders of older versions have no such entry
+    _restore_scale(estimator, config)
+    if config["conformal"] is not None:
         estimator.conformal_ = Calibration.from_json(config["conformal"])
     _restore_networks(estimator, config, tensors)
     return estimator
+
+
+def _grades_state(estimator: Any) -> dict[str, Any]:
+    """The names of grades, where there are any, as JSON values."""
+    if not isinstance(estimator.scale_, GradeScale):
+        return {}
+    return {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}
+
+
+def _restore_scale(estimator: Any, config: dict[str, Any]) -> None:
+    if "classes" in config:
+        estimator.scale_ = GradeScale.from_json(config["scale"])
+        estimator.classes_ = np.array(config["classes"], dtype=np.dtype(config["classes_dtype"]))
+    else:
+        estimator.scale_ = TargetScale.from_json(config["scale"])
 
 
 def _restore_columns(estimator: Any, config: dict[str, Any]) -> None:
@@ -110,11 +143,11 @@ def _restore_networks(estimator: Any, config: dict[str, Any], tensors: dict[str,
     if config["core"] is not None:
         estimator.model_ = make_core(config["core"], estimator.inputs_)
     else:
-        maker = estimator._network_maker(fill=False)
+        maker = network_maker(estimator, fill=False)
         estimator.model_ = make_ensemble(estimator.encoders_, estimator.inputs_, estimator.settings_, 0, 0, maker)
     beside = of_priors.keys() | of_images.keys()
     estimator.model_.load_state_dict({name: tensor for name, tensor in tensors.items() if name not in beside})
-    estimator.model_.to(estimator._device()).eval()
+    estimator.model_.to(choose_device(estimator.device)).eval()
 
 
 def _restore_images(estimator: Any, inputs: ImageInputs, tensors: dict[str, Tensor]) -> None:
@@ -123,5 +156,5 @@ def _restore_images(estimator: Any, inputs: ImageInputs, tensors: dict[str, Tens
     if estimator.settings_.freeze_backbone:
         frozen = image_choice(estimator.settings_, estimator.encoder).make(fill=False)
         frozen.load_state_dict({name.removeprefix(BACKBONE): tensor for name, tensor in tensors.items()})
-        frozen.eval().to(estimator._device())
+        frozen.eval().to(choose_device(estimator.device))
     estimator.images_ = ImageReader(inputs, frozen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,19 +20,29 @@ from diffor.core.grades import (
 )
 from diffor.core.prediction import Prediction
 from diffor.core.target import GradeScale
-from diffor.estimators.base import Array, OrdinalEstimator, unchanged_by_failure
+from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, open_sets, probable_sets, set_scores
+from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
+from diffor.estimators.settings import parameter, with_parameters
 
 Self = TypeVar("Self", bound="GradeEstimator")
 
 
+DECISION = (
+    "What ``predict`` answers with: the ``median`` grade (fewest steps off), the ``mode`` (most often exactly right) "
+    "or ``qwk`` (means moved apart as far as grades are, for quadratic weighted kappa)."
+)
+
+
+@with_parameters
 class GradeEstimator(ClassifierMixin, OrdinalEstimator):
     """What every estimator of grades can do; ``side`` are columns that a method needs beside X."""
 
-    scale_: GradeScale
-    classes_: Array
-    grades: Any
-    decision: str
+    _: KW_ONLY
+    grades: Any = parameter(
+        "The grades from lowest to highest; without it the order is that of an ordered pandas category, or of sorting."
+    )
+    decision: str = parameter(DECISION, "median")
 
     def fit(
         self: Self,
@@ -51,18 +62,19 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         X_val).
         """
         with unchanged_by_failure(self):
-            self._resolve(X_val, y_val)
-            self._settle_grades(y)
+            settle_settings(self, X_val, y_val)
+            self.settle_grades(y)
             codes = grade_codes(y, self.classes_, "y")
             codes_val = None if y_val is None else grade_codes(y_val, self.classes_, "y_val")
-            return self._fit(X, codes, sample_weight, X_val, codes_val, groups, side)
+            fit_rows(self, X, codes, sample_weight, X_val, codes_val, groups, side)
+        return self
 
-    def _settle_grades(self, y: Any) -> None:
+    def settle_grades(self, y: Any) -> None:
         """Find the grades among targets and settle what depends on their number. **Shape:** ``(n,)``."""
         check_decision(self.decision, ALL_DECISIONS)
-        self.classes_ = find_grades(y, self.grades)
-        self._check_method("grades", len(self.classes_))
-        self.scale_ = GradeScale(len(self.classes_))
+        self.classes_: Array = find_grades(y, self.grades)
+        check_method(self, "grades", len(self.classes_))
+        self.scale_: GradeScale = GradeScale(len(self.classes_))
 
     def predict(
         self,
@@ -145,17 +157,3 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         self._check_as_calibrated(n_samples, n_steps)
         threshold = self.conformal_.threshold(coverage)
         return open_sets(self.predict_proba(X, **side), threshold)
-
-    def _value_of_unit(self, unit: Array) -> Array:
-        # Increments are parts of grades, so they are not rounded to whole ones.
-        return np.asarray(unit * self.scale_.high)
-
-    def _describe_target(self, y: Array) -> dict[str, Any]:
-        return {"counts": np.bincount(y.astype(np.int64), minlength=len(self.classes_)).tolist()}
-
-    def _extra_state(self) -> dict[str, Any]:
-        return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
-
-    def _restore_extra(self, config: dict[str, Any]) -> None:
-        self.scale_ = GradeScale.from_json(config["scale"])
-        self.classes_ = np.array(config["classes"], dtype=np.dtype(config["classes_dtype"]))

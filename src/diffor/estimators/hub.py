@@ -8,102 +8,42 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from diffor.estimators.model_card import model_card
 from diffor.training.checkpoint import CheckpointError, new_folder, write_files
-
-Self = TypeVar("Self", bound="HubMethods")
 
 
 class HubError(OSError):
     """The hub cannot be used; the message says why and what to do."""
 
 
-class HubMethods:
-    """What estimators can do with the Hugging Face hub and with folders as it has them."""
+def save_pretrained(model: Any, folder: str | Path, overwrite: bool, card: dict[str, Any]) -> None:
+    """Write a fitted estimator with its card to a folder."""
+    carrier = _carrier_class()(model)
+    with new_folder(Path(folder), overwrite) as fresh:
+        carrier.save_pretrained(fresh, model_card_kwargs=card)
 
-    def save_pretrained(self, folder: str | Path, overwrite: bool = False, **card: Any) -> None:
-        """Write the fitted estimator with its card, README.md, to a folder: what :meth:`push_to_hub` uploads.
 
-        ``card`` are arguments of :func:`~diffor.estimators.model_card.model_card`, as ``metrics={"mae": 1.2}``.
-        """
-        carrier = _carrier_class()(self)
-        with new_folder(Path(folder), overwrite) as fresh:
-            carrier.save_pretrained(fresh, model_card_kwargs=card)
+def push_to_hub(model: Any, repo_id: str, options: dict[str, Any], card: dict[str, Any]) -> str:
+    """Upload a fitted estimator with its card; the address of the commit."""
+    carrier = _carrier_class()(model)
+    carrier.check_card(**card)
+    with _hub_messages(f"push_to_hub({repo_id!r})", "log in with `hf auth login` or pass token="):
+        return str(carrier.push_to_hub(repo_id, model_card_kwargs=card, **options))
 
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        private: bool | None = None,
-        token: str | None = None,
-        branch: str | None = None,
-        create_pr: bool | None = None,
-        commit_message: str = "A DiffoR model",
-        **card: Any,
-    ) -> str:
-        """Upload the fitted estimator with its card to a repository, which is made if it does not exist.
 
-        Returns the address of the commit. ``card`` are arguments of :func:`~diffor.estimators.model_card.model_card`.
-        """
-        carrier = _carrier_class()(self)
-        carrier.check_card(**card)
-        with _hub_messages(f"push_to_hub({repo_id!r})", "log in with `hf auth login` or pass token="):
-            return str(
-                carrier.push_to_hub(
-                    repo_id,
-                    private=private,
-                    token=token,
-                    branch=branch,
-                    create_pr=create_pr,
-                    commit_message=commit_message,
-                    model_card_kwargs=card,
-                )
-            )
-
-    @classmethod
-    def from_pretrained(
-        cls: type[Self],
-        place: str | Path,
-        *,
-        revision: str | None = None,
-        token: str | bool | None = None,
-        cache_dir: str | Path | None = None,
-        force_download: bool = False,
-        local_files_only: bool = False,
-        encoder: Any = None,
-    ) -> Self:
-        """Read an estimator from a folder, or from a repository of the hub, as ``"name/model"``.
-
-        A folder needs neither network nor huggingface_hub. ``encoder`` is the network where it was fitted with one of
-        your own.
-        """
-        if Path(place).is_dir():
-            return cls.load(place, encoder)
-        if not is_repository(str(place)):
-            raise CheckpointError(f"{place} is neither a folder nor the name of a repository, as 'name/model' is")
-        options = {
-            "revision": revision,
-            "token": token,
-            "cache_dir": cache_dir,
-            "force_download": force_download,
-            "local_files_only": local_files_only,
-        }
-        with _hub_messages(f"from_pretrained({str(place)!r})", "check the name, or pass a folder"):
-            carrier = _carrier_class().from_pretrained(
-                str(place), **options, load=lambda folder: cls.load(folder, encoder)
-            )
-        fetched: Self = carrier.model
-        return fetched
-
-    @classmethod
-    def load(cls: type[Self], folder: str | Path, encoder: Any = None) -> Self:
-        """Read an estimator from a folder."""
-        raise NotImplementedError
-
-    def _saved_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        raise NotImplementedError
+def from_pretrained(kind: Any, place: str | Path, options: dict[str, Any], encoder: Any) -> Any:
+    """Read an estimator of a class from a folder or from the hub."""
+    if Path(place).is_dir():
+        return kind.load(place, encoder)
+    if not is_repository(str(place)):
+        raise CheckpointError(f"{place} is neither a folder nor the name of a repository, as 'name/model' is")
+    with _hub_messages(f"from_pretrained({str(place)!r})", "check the name, or pass a folder"):
+        fetched = _carrier_class().from_pretrained(
+            str(place), **options, load=lambda folder: kind.load(folder, encoder)
+        )
+    return fetched.model
 
 
 def is_repository(name: str) -> bool:
@@ -129,7 +69,7 @@ def _carrier_class() -> Any:
             self.model = model
 
         def _save_pretrained(self, save_directory: Path) -> None:
-            config, tensors = self.model._saved_state()
+            config, tensors = self.model.saved_state()
             # A folder of the machine it was trained on is nobody else's business.
             params = config["params"] | {"checkpoint_dir": None}
             write_files(save_directory, config | {"params": params}, tensors)
@@ -139,7 +79,7 @@ def _carrier_class() -> Any:
 
         def check_card(self, **card: Any) -> None:
             """Refuse wrong arguments and models that are not fitted before a repository is made."""
-            self.model._saved_state()
+            self.model.saved_state()
             self.generate_model_card(**card)
 
         @classmethod

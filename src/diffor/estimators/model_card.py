@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
 from typing import Any
 
 from diffor.estimators.settings import PRESETS, Settings
@@ -175,9 +174,8 @@ def _describe(column: Any) -> str:
 
 def _settings(model: Any) -> str:
     """The settings in which the model differs from its preset."""
-    used, usual = asdict(model.settings_), asdict(PRESETS.get(model.preset, Settings()))
-    names = [field.name for field in fields(Settings)]
-    changed = [(name, str(used[name])) for name in names if used[name] != usual[name] and not _is_path(name)]
+    used, usual = vars(model.settings_), vars(PRESETS.get(model.preset, Settings()))
+    changed = [(name, str(used[name])) for name in used if used[name] != usual[name] and not _is_path(name)]
     table = _table(("setting", "value"), changed)
     return f"Preset `{model.preset}`" + (f", with these in its place:\n\n{table}" if changed else ".")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,7 @@ def from_json_params(params: dict[str, Any]) -> dict[str, Any]:
 
 def name_run(settings: Settings, data: Rows) -> str:
     """Names data and settings, so that a checkpoint is continued by the same run only."""
-    digest = hashlib.sha256(json.dumps(as_json_params(asdict(settings), 0), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(as_json_params(vars(settings), 0), sort_keys=True).encode())
     digest.update(data.keys.numpy().tobytes())  # the keys carry the seed
     for part in (*data.inputs, data.y, *(() if data.weights is None else (data.weights,)), *data.side.values()):
         digest.update(part.contiguous().numpy().tobytes())

@@ -20,8 +20,7 @@ from diffor.errors import UserError
 from diffor.estimators.api import Estimator
 from diffor.estimators.grades import GradeEstimator
 from diffor.estimators.saved_params import as_json_params
-from diffor.estimators.search_space import Space
-from diffor.estimators.settings import resolve_settings
+from diffor.estimators.settings import Space, resolve_settings
 from diffor.estimators.values import as_values
 
 HELD_BACK = 0.2
@@ -38,7 +37,7 @@ class SearchRows:
         self.X, self.n = X, _num_samples(X)
         self.y = np.asarray(y)
         if len(self.y) != self.n:
-            raise UserError(f"X and y must be equally long, but {self.n} rows and {len(self.y)} targets")
+            raise UserError(f"X and y must be equally long, but got {self.n} rows and {len(self.y)} targets")
         if self.n < MIN_ROWS:
             raise UserError(f"tune needs at least {MIN_ROWS} rows, but got {self.n}; fit the preset as it is")
         self.weights = check_weights(sample_weight, self.n)

@@ -1,14 +1,17 @@
-"""Presets: named sets of settings, from which any single one can be changed."""
+"""Settings: what each means and its value in every preset, told once."""
 
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from torch import nn
+from typing_extensions import dataclass_transform
 
 from diffor.encoders.images.choice import NETWORK, ImageChoice, reads_images
 from diffor.errors import UserError, did_you_mean
@@ -20,48 +23,241 @@ CORE, PAPER = "diffor", "diffor-paper"
 """The methods of the presets: one call on borders, and the paper's chain."""
 
 
+SMALL_TABLE = 5000
+"""Tables with fewer rows count as small."""
+NAMES = ("balanced", "fast", "accurate", "paper")
+"""The presets."""
+Kind = TypeVar("Kind", bound=type)
+
+
+# --- one dataclass of settings: constructors, their documentation, presets and searches come from it ---
+
+
 @dataclass(frozen=True)
-class Settings:
-    """Everything that shapes a fit; the defaults are the ``balanced`` preset on a table."""
+class Choice:
+    """One of several values of a setting."""
 
-    method: str = CORE
-    method_settings: dict[str, Any] = field(default_factory=dict)
+    options: tuple[Any, ...]
 
-    prior: Any = ("trees", "process", "process-ranks")
-    kinds: Sequence[str] = ("plain", "advised")
-    large_prior: Any = None
-    """Priors of tables with many rows, where they are to be others."""
-    n_folds: int | str = "auto"
-    max_folds: int = 5
-    n_increments: int | str = "auto"
-    keep_out_of_fold: bool = False
+    def nearest(self, value: Any) -> Any:
+        """The value if it is among them, or the first of them."""
+        return value if value in self.options else self.options[0]
 
-    encoder: str = "auto"
-    encoder_width: int = 192
-    encoder_layers: int = 2
-    encoder_dropout: float | str = "auto"
-    encoder_weights: str | Path | None = None
-    encoder_settings: dict[str, Any] = field(default_factory=dict)
-    image_settings: dict[str, Any] = field(default_factory=dict)
-    freeze_backbone: bool = False
-    backbone_learning_rate: float | None = None
+    def distribution(self) -> Any:
+        """The same for Optuna."""
+        from optuna.distributions import CategoricalDistribution
 
-    transform: str = "uniform"
-    n_samples: int = 64
-    n_members: int = 1
+        return CategoricalDistribution(self.options)
 
-    max_steps: int = 700
-    batch_size: int = 128
-    learning_rate: float = 3e-3
-    weight_decay: float = 0.02
-    warmup_share: float = 0.05
-    decay: bool = True
-    ema: float = 0.99
-    gradient_clip: float = 16.0
-    evaluate_every: int = 25
-    patience: int = 8
-    accumulate: int = 1
-    diagnose: bool = False
+
+@dataclass(frozen=True)
+class Range:
+    """A number between two others, by ratios where ``log``."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def nearest(self, value: Any) -> float:
+        """The value, moved into the range."""
+        return float(min(max(value, self.low), self.high))
+
+    def distribution(self) -> Any:
+        """The same for Optuna."""
+        from optuna.distributions import FloatDistribution
+
+        return FloatDistribution(self.low, self.high, log=self.log)
+
+
+Space = dict[str, Choice | Range]
+
+
+def setting(
+    meaning: str,
+    balanced: Any,
+    *,
+    default: Any = None,
+    encoded: Any = None,
+    search: Choice | Range | None = None,
+    search_paper: Choice | Range | None = None,
+    **presets: Any,
+) -> Any:
+    """A setting: what it means, and its value in ``balanced`` and in the presets that differ.
+
+    ``default`` stands in a constructor for the preset's value. ``encoded`` is the value where a method stands on an
+    encoder. ``search`` says which values are worth searching, ``search_paper`` in the preset ``paper``.
+    """
+    if not presets.keys() <= set(NAMES):
+        raise TypeError(f"presets must be among {NAMES}, but got {sorted(presets)}")
+    values = {name: presets.get(name, balanced) for name in NAMES}
+    searches = {name: search_paper if name == "paper" else search for name in NAMES}
+    known = {"meaning": meaning, "presets": values, "encoded": encoded, "search": searches}
+    return field(default=default, metadata=known)
+
+
+def parameter(meaning: str, default: Any = None) -> Any:
+    """A constructor's argument that no preset decides, with what it means."""
+    return field(default=default, metadata={"meaning": meaning})
+
+
+@dataclass_transform()
+def with_parameters(kind: Kind) -> Kind:
+    """Make a class of documented fields: its constructor takes them, and its docstring says ``{parameters}``."""
+    made: Any = dataclass(eq=False, repr=False)(kind)
+    made.__doc__ = inspect.cleandoc(made.__doc__ or "").replace("{parameters}", describe_parameters(made))
+    return cast(Kind, made)
+
+
+def describe_parameters(kind: type) -> str:
+    """A constructor's arguments in numpydoc's form, with their values in the presets."""
+    known = {one.name: one for one in fields(kind)}
+    lines = ["Parameters", "----------"]
+    for name in inspect.signature(kind).parameters:
+        one, text = known[name], known[name].metadata["meaning"]
+        presets = one.metadata.get("presets", {})
+        if presets and presets["balanced"] not in (None, {}):
+            differing = [f"{preset} {value!r}" for preset, value in presets.items() if value != presets["balanced"]]
+            text += f" Presets: {', '.join([repr(presets['balanced']), *differing])}."
+        lines.append(f"{name} : {one.type}, default {one.default!r}")
+        lines += textwrap.wrap(text, 110, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+@with_parameters
+class TrainingSettings:
+    """Settings that every estimator takes: how networks are trained, and how images are read."""
+
+    _: KW_ONLY
+
+    method_settings: dict[str, Any] = setting(
+        "Arguments of the method's class: with preset='paper' those of "
+        ":class:`~diffor.methods.diffor.IncrementDiffusion`, so every ablation.",
+        {},
+    )
+    encoder: str | nn.Module = setting(
+        "For images, a network by name (``small``, ``resnet18``, ``resnet34``, ``resnet50``, ``efficientnet-lite0``, "
+        "``timm:NAME``) or one of yours with ``out_features``; X is then a list of paths, a folder, a frame with a "
+        "column ``path`` beside others, an array ``(n, height, width, 3)`` or a list of Pillow's images. ``plain``, "
+        "``piecewise`` and ``periodic`` are networks of tables, without priors and folds.",
+        "auto",
+        default="auto",
+        paper="plain",
+    )
+    max_steps: int = setting("Training steps at most.", 700, encoded=800, paper=4000)
+    batch_size: int = setting(
+        "Rows that each network learns from in a step.",
+        128,
+        encoded=256,
+        paper=1024,
+        search=Choice((128, 256, 512)),
+        search_paper=Choice((256, 512, 1024)),
+    )
+    learning_rate: float = setting(
+        "Largest step size of Adam.",
+        3e-3,
+        encoded=6e-3,
+        paper=5e-4,
+        search=Range(3e-4, 1e-2, log=True),
+        search_paper=Range(1e-4, 3e-3, log=True),
+    )
+    weight_decay: float = setting(
+        "Decay of the weights in a step, as a share of the step size.",
+        0.02,
+        encoded=0.0,
+        paper=0.0,
+        search=Choice((0.0, 0.02, 0.1)),
+        search_paper=Choice((0.0, 1e-4, 1e-3, 1e-2)),
+    )
+    patience: int = setting("Evaluations without a better score that end training.", 8, encoded=6)
+    evaluate_every: int = setting("Steps between evaluations.", 25, encoded=50, paper=100)
+    n_samples: int = setting("Samples of a row that chains draw; closed forms need none.", 64, paper=1)
+    encoder_weights: str | Path | None = setting("File of the first weights of a network of images.", None)
+    encoder_settings: dict[str, Any] = setting("Options of a network of images.", {})
+    image_settings: dict[str, Any] = setting("How images are read: ``side``, ``augment``, ``n_workers`` and more.", {})
+    freeze_backbone: bool = setting(
+        "Whether a network of images stays as it is; its features are then columns of a table.", False
+    )
+    backbone_learning_rate: float | None = setting("Step size of a network of images, where it is its own.", None)
+    accumulate: int = setting("Pieces that a batch of images is computed in.", 1)
+
+
+@with_parameters
+class CoreSettings:
+    """Settings of DiffoR alone: priors, folds, borders, and the paper's diagnosis."""
+
+    _: KW_ONLY
+
+    prior: Any = setting(
+        "What advises the networks about every row: names (``trees``, ``process``, ``process-ranks``, ``forest``, "
+        "``lightgbm``, ``catboost``), a regressor of yours, a list of these, or None for no advice; ``auto`` is the "
+        "preset's.",
+        ("trees", "process", "process-ranks"),
+        default="auto",
+        fast=("trees", "process"),
+        paper=(),
+    )
+    n_folds: int | str = setting(
+        "Parts of the rows, each held out by one network of a kind; ``auto`` goes by the number of rows.", "auto"
+    )
+    n_increments: int | str = setting(
+        "Intervals of the target's range; ``auto`` goes by the priors' error.", "auto", search=Choice(("auto", 64, 128))
+    )
+    keep_out_of_fold: bool = setting(
+        "Whether ``out_of_fold_`` keeps the distribution of every training row by networks that never saw it.",
+        False,
+        default=False,
+    )
+    diagnose: bool = setting(
+        "Whether training of the paper's chain notes how the gradients of different times agree.", False
+    )
+
+
+# NOTE[DIFF]: the paper trains for epochs (50 of batch 1024 on tables, 100 of batch 128 on images); a number of steps
+# means the same for every table size. It names no averaging, clipping, warm-up or decay, so its preset has none.
+@dataclass(init=False)
+class Settings(TrainingSettings, CoreSettings):
+    """Everything that shapes a fit, each setting with its value: the preset's or the one given instead.
+
+    >>> Settings(max_steps=10).max_steps, Settings.of_preset("paper").batch_size
+    (10, 1024)
+    """
+
+    method: str = setting("The method by its name in the table.", CORE, paper=PAPER)
+    transform: str = setting("How the target is spread over [0, 1]: ``uniform``, ``quantile`` or ``log``.", "uniform")
+    n_members: int = setting("Networks on an encoder that answer together.", 1)
+    kinds: Sequence[str] = setting(
+        "Kinds of networks.",
+        ("plain", "advised"),
+        fast=("advised",),
+        accurate=("plain", "waves", "advised", "slow"),
+        paper=(),
+    )
+    large_prior: Any = setting("Priors of tables with many rows, where they are to be others.", None, fast=("trees",))
+    max_folds: int = setting("Folds where rows are few.", 5, fast=3, accurate=10)
+    encoder_width: int = setting("Width of an encoder's layers.", 192, fast=96, paper=256)
+    encoder_layers: int = setting("Layers of an encoder.", 2)
+    encoder_dropout: float | str = setting("Share of an encoder's values that training hides.", "auto", paper=0.1)
+    warmup_share: float = setting("Share of the steps in which the step size rises.", 0.05, paper=0.0)
+    decay: bool = setting("Whether the step size falls to zero.", True, paper=False)
+    ema: float = setting("Decay of the running mean of weights; 0 for none.", 0.99, encoded=0.999, paper=0.0)
+    gradient_clip: float = setting("Largest norm of a gradient.", 16.0, encoded=1.0, paper=float("inf"))
+
+    def __init__(self, **values: Any) -> None:
+        for one in fields(self):
+            setattr(self, one.name, copy(one.metadata["presets"]["balanced"]))
+        for name, value in values.items():
+            if name not in vars(self):
+                raise TypeError(f"there is no setting {name!r}{did_you_mean(name, vars(self))}")
+            setattr(self, name, value)
+
+    @classmethod
+    def of_preset(cls, preset: str) -> Settings:
+        """The settings of a preset."""
+        return cls(**{one.name: copy(one.metadata["presets"][preset]) for one in fields(cls)})
+
+    def but(self, **changes: Any) -> Settings:
+        """The same settings, save these."""
+        return Settings(**(vars(self) | changes))
 
     @property
     def cross_fits(self) -> bool:
@@ -70,53 +266,12 @@ class Settings:
 
     def for_training(self) -> dict[str, Any]:
         """Arguments of :class:`~diffor.training.loop.TrainConfig`."""
-        wanted = {field.name for field in fields(TrainConfig)}
-        return {name: value for name, value in asdict(self).items() if name in wanted}
+        return {one.name: vars(self)[one.name] for one in fields(TrainConfig) if one.name in vars(self)}
 
 
-ENCODED: dict[str, Any] = {
-    "max_steps": 800,
-    "batch_size": 256,
-    "learning_rate": 6e-3,
-    "weight_decay": 0.0,
-    "ema": 0.999,
-    "gradient_clip": 1.0,
-    "evaluate_every": 50,
-    "patience": 6,
-}
+PRESETS = {name: Settings.of_preset(name) for name in NAMES}
+ENCODED = {one.name: one.metadata["encoded"] for one in fields(Settings) if one.metadata["encoded"] is not None}
 """How a method on an encoder is trained, where that is not the paper's way: every method alike."""
-
-PRESETS = {
-    "balanced": Settings(),
-    "fast": Settings(
-        prior=("trees", "process"), large_prior=("trees",), kinds=("advised",), max_folds=3, encoder_width=96
-    ),
-    "accurate": Settings(kinds=("plain", "waves", "advised", "slow"), max_folds=10),
-    # The paper to the letter, where it is stated. NOTE[DIFF]: it trains for epochs (50 of batch 1024 on tables, 100 of
-    # batch 128 on images); a number of steps means the same for every table size. It names no averaging, clipping,
-    # warm-up or decay, so there are none.
-    "paper": Settings(
-        method=PAPER,
-        encoder="plain",
-        prior=(),
-        kinds=(),
-        encoder_width=256,
-        encoder_dropout=0.1,
-        n_samples=1,
-        max_steps=4000,
-        batch_size=1024,
-        learning_rate=5e-4,
-        weight_decay=0.0,
-        warmup_share=0.0,
-        decay=False,
-        ema=0.0,
-        gradient_clip=float("inf"),
-        evaluate_every=100,
-    ),
-}
-
-
-SMALL_TABLE = 5000
 
 IMAGE_BATCH = 64
 """Images of a step of fine-tuning; the preset ``paper`` has the paper's 128."""
@@ -145,13 +300,13 @@ def train_on_encoder(settings: Settings, given: dict[str, Any]) -> Settings:
     """
     if given.get("preset") == "paper":
         return settings
-    return replace(settings, **{name: value for name, value in ENCODED.items() if given.get(name) is None})
+    return settings.but(**{name: value for name, value in ENCODED.items() if given.get(name) is None})
 
 
 def adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
     """Settings for training a network of images: smaller batches, and a low rate where it has learned before.
 
-    >>> settings = adapt_to_images(replace(PRESETS["balanced"], encoder="small"), {})
+    >>> settings = adapt_to_images(PRESETS["balanced"].but(encoder="small"), {})
     >>> settings.batch_size, settings.backbone_learning_rate
     (64, None)
     """
@@ -162,7 +317,7 @@ def adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
         changed["batch_size"] = IMAGE_BATCH if settings.batch_size < PRESETS["paper"].batch_size else 2 * IMAGE_BATCH
     if settings.backbone_learning_rate is None and image_choice(settings, given.get("encoder")).has_weights:
         changed["backbone_learning_rate"] = RATE_WITH_WEIGHTS
-    return replace(settings, **changed)
+    return settings.but(**changed)
 
 
 def image_choice(settings: Settings, network: Any = None) -> ImageChoice:
@@ -260,7 +415,7 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
     if "prior" in changed:
         changed["large_prior"] = None
     given = given | {"preset": preset}
-    settings = replace(PRESETS[preset], **changed)
+    settings = PRESETS[preset].but(**changed)
     check_method(settings)
     _check_core(settings, given)
     _check_images(settings, given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,8 +22,8 @@ from diffor.encoders.images.choice import reads_images
 from diffor.encoders.tabular.inputs import CategoryColumn, NumericColumn
 from diffor.errors import UserError, did_you_mean
 from diffor.estimators.api import Estimator
-from diffor.estimators.base import unchanged_by_failure
 from diffor.estimators.calibration import MAX_VALID_ROWS
+from diffor.estimators.fitting import note_columns, settle_settings, train_members, unchanged_by_failure
 from diffor.estimators.grades import GradeEstimator
 from diffor.estimators.inputs import PassedRows
 from diffor.estimators.settings import train_on_encoder
@@ -106,9 +106,8 @@ class _StreamedFit:
         """Survey the files, settle everything that depends on it, and train."""
         model = self.model
         self._check_same_files()
-        model._resolve(None, None)
+        settle_settings(model)
         self._check_settings()
-        model.conformal_ = model.images_ = model.priors_ = model.out_of_fold_ = model.held_out_scores_ = None
         model.seed_ = self.world.same(int(check_random_state(model.random_state).randint(2**31 - 1)))
         valid, sample = self._draw_rows()
         found = survey(self.table, self.columns, np.sort(np.r_[valid, sample]), self.world, bool(model.verbose))
@@ -116,7 +115,7 @@ class _StreamedFit:
         self.mean_weight = self._mean_weight(found)
         learned, held = found.kept.loc[sample], found.kept.loc[valid]
         self._settle_target(found, learned)
-        model._note_columns(PassedRows(learned[self.features]))
+        note_columns(model, PassedRows(learned[self.features]))
         model.inputs_ = fit_inputs(learned[self.features], found, self.stream.hash_buckets)
         self._train(self.to_rows(learned), held, valid)
 
@@ -177,9 +176,7 @@ class _StreamedFit:
                     f"{name} must be left out where files are streamed, but got {name}={wanted[name]!r}; "
                     "priors and folds need the table in memory"
                 )
-        model.settings_ = train_on_encoder(
-            replace(model.settings_, prior=(), kinds=(), encoder=self._encoder()), wanted
-        )
+        model.settings_ = train_on_encoder(model.settings_.but(prior=(), kinds=(), encoder=self._encoder()), wanted)
 
     def _encoder(self) -> str:
         """The encoder of tables that streams are read by."""
@@ -224,10 +221,10 @@ class _StreamedFit:
             if statistics.levels is None:
                 raise DataError(f"target {self.stream.target!r} must hold grades, but it has about "
                                 f"{statistics.count} levels; predict values instead")  # fmt: skip
-            self.model._settle_grades(self._as_grades(sorted(statistics.levels)))
+            self.model.settle_grades(self._as_grades(sorted(statistics.levels)))
             return
         ends = found.columns[self.stream.target]
-        self.model._settle_scale(self._targets(sample), self._weights(sample), (ends.low, ends.high))
+        self.model.settle_scale(self._targets(sample), self._weights(sample), (ends.low, ends.high))
 
     def _as_grades(self, levels: Sequence[Any]) -> NDArray[Any]:
         """Spelled levels as the column holds them: numbers, whole where all are, or text."""
@@ -266,13 +263,14 @@ class _StreamedFit:
     def _train(self, sample: Rows, held: pd.DataFrame, valid: NDArray[np.int64]) -> None:
         model, settings = self.model, self.model.settings_
         plan = Lanes(learned_sizes(self.table, valid), self._count_lanes(), settings.batch_size, model.seed_)
-        device = model._device()
+        device = model.reader.device
         batches = StreamBatches(
             self.table, self.columns, valid, plan, self.to_rows, self.world, settings.accumulate, device
         )
         steps = min(plan.steps_per_epoch * self.stream.epochs, model.max_steps or np.iinfo(np.int64).max)
         every = int(np.clip(steps // EVALUATIONS, LEAST_BETWEEN, MOST_BETWEEN))
-        model._train(
+        train_members(
+            model,
             sample,
             None if held.empty else self.to_rows(held, with_keys=True),
             None if held.empty else self._targets(held),

@@ -6,7 +6,7 @@ import importlib.util
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from tqdm import tqdm
 from diffor.errors import UserError, did_you_mean
 from diffor.estimators.api import Estimator
 from diffor.estimators.search_rows import SearchRows
-from diffor.estimators.search_space import Space, search_space
-from diffor.estimators.settings import resolve_settings
+from diffor.estimators.search_space import search_space
+from diffor.estimators.settings import Space, resolve_settings
 
 DEFAULT_TRIALS = 25
 STUDY = "diffor"
@@ -181,7 +181,7 @@ class _Search:
             if trial.state == running:
                 self.put_back(optuna.trial.Trial(self.study, trial._trial_id), "the process ended")
         if not trials:
-            settings = asdict(resolve_settings(self.base.preset, self.base.get_params(deep=False)))
+            settings = vars(resolve_settings(self.base.preset, self.base.get_params(deep=False)))
             # Only the sampler reads these: the trial itself is the estimator as it is.
             defaults = {name: one.nearest(settings[name]) for name, one in self.space.items()}
             self.study.enqueue_trial(defaults, user_attrs={AS_GIVEN: True})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,8 +14,10 @@ from diffor.core.prediction import Prediction
 from diffor.core.table import check_weights
 from diffor.core.target import TargetScale, check_inside
 from diffor.errors import UserError
-from diffor.estimators.base import Array, OrdinalEstimator, unchanged_by_failure
+from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, interval_scores, open_intervals
+from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
+from diffor.estimators.settings import parameter, with_parameters
 from diffor.methods import METHODS
 
 Self = TypeVar("Self", bound="ValueEstimator")
@@ -24,12 +27,14 @@ ZERO_BASED = ("watch time", "lifetime value")
 """Families whose targets count from zero, whatever the smallest training target is."""
 
 
+@with_parameters
 class ValueEstimator(RegressorMixin, OrdinalEstimator):
     """What every estimator of values can do; ``side`` are columns that a method needs beside X (``duration``)."""
 
-    scale_: TargetScale
-    bounds: tuple[float, float] | None
-    default_statistic = "median"
+    _: KW_ONLY
+    bounds: tuple[float, float] | None = parameter(
+        "The legal range of the target (low, high); that of the training targets if None."
+    )
 
     def fit(
         self: Self,
@@ -49,26 +54,26 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         X_val).
         """
         with unchanged_by_failure(self):
-            self._resolve(X_val, y_val)
+            settle_settings(self, X_val, y_val)
             target = as_values(y, "y")
-            self._settle_scale(target, check_weights(sample_weight, len(target)))
+            self.settle_scale(target, check_weights(sample_weight, len(target)))
             target_val = None if y_val is None else as_values(y_val, "y_val")
             if target_val is not None:
                 check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
-            return self._fit(X, target, sample_weight, X_val, target_val, groups, side)
+            fit_rows(self, X, target, sample_weight, X_val, target_val, groups, side)
+        return self
 
-    def _settle_scale(
+    def settle_scale(
         self, target: NDArray[np.float64], weights: Array | None, ends: tuple[float, float] | None = None
     ) -> None:
         """Check the method and fit the target's scale; ``ends`` are those of all targets where these are a sample."""
-        self._check_method("value")
+        check_method(self, "value")
         if weights is not None:
             target = target[weights > 0]
         bounds = self._known_bounds(target if ends is None else np.array(ends))
         if bounds is None and ends is not None and ends[0] < ends[1]:
             bounds = ends
-        self.scale_ = TargetScale(bounds, self.settings_.transform)
-        self.scale_.fit(target)
+        self.scale_: TargetScale = TargetScale(bounds, self.settings_.transform).fit(target)
 
     def _known_bounds(self, target: NDArray[np.float64]) -> tuple[float, float] | None:
         """The bounds as given; where the method counts from zero and there are none, zero and the largest target."""

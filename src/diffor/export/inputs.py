@@ -19,7 +19,7 @@ def program_inputs(model: Estimator, X: Any) -> dict[str, NDArray[Any]]:
 
     **Shape:** -> pixels ``(n, 3, side, side)``, numbers ``(n, p)``, categories ``(n, c)``, where the program has them.
     """
-    rows, columns = model._open(X), raw_columns_of(model)
+    rows, columns = model.open_rows(X), raw_columns_of(model)
     inputs: dict[str, NDArray[Any]] = {} if rows.images is None else {PIXELS: rows.images[:].numpy()}
     if rows.table is None:
         return inputs

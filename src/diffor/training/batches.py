@@ -66,8 +66,10 @@ class Batches(Protocol):
     """
 
     world: World
-    lanes: Sequence[int]
-    """The lanes that this process computes."""
+
+    @property
+    def lanes(self) -> Sequence[int]:
+        """The lanes that this process computes."""
 
     def pieces(self, step: int, lane: int) -> Iterator[tuple[Rows, float]]:
         """The rows of a lane in a step, in pieces that are computed in turn, with their shares of the batch."""

@@ -289,7 +289,7 @@ def workbook(root, rows):
         (
             "spaq",
             lambda root: (root / SPAQ_FILE).unlink(),
-            r"spaq needs the file MOS and .* or spaqTrain\.csv, however",
+            r"spaq needs the file MOS and .* or spaqTrain\.csv, but",
         ),
         ("spaq", lambda root: cut(root / SPAQ_FILE), r"scores\.xlsx must be an Excel workbook .*, but .*; fetch"),
         (

@@ -73,7 +73,7 @@ def test_a_check_counts_rows_and_names_a_truncated_image(tmp_path, name):
     broken = Path(DATASETS[name].read(root).x["path"].iloc[-1])
     broken.write_bytes(broken.read_bytes()[:-200])
     checked = IMAGE_DISTRIBUTIONS[name].check(root)
-    counted = [message for message in checked.errors + checked.warnings if f"rows of {name}, however" in message]
+    counted = [message for message in checked.errors + checked.warnings if f"rows of {name}, but" in message]
     assert len(counted) == 1
     assert [message for message in checked.errors if "must be a whole image" in message] == [checked.errors[-1]]
     assert checked.errors[-1].startswith(f"{broken} must be a whole image, but got ")

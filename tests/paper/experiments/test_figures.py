@@ -157,7 +157,7 @@ def test_many_positions_have_few_plain_ticks():
     ("positions", "log", "message"),
     [
         ([1, 1, 2], False, r"positions must be numbers that rise, but \[1\.0, 1\.0, 2\.0\]"),
-        ([0, 1, 2], True, "and be positive on a log scale, however"),
+        ([0, 1, 2], True, "and be positive on a log scale, but"),
         ([], False, "positions must be numbers that rise"),
     ],
 )
@@ -220,7 +220,7 @@ def test_numbers_of_heads_at_one_place_do_not_cover_each_other():
     ("points", "heads"), [([[1.0, 2.0, 3.0]], [1]), ([[1.0, 2.0]], [1, 2]), (np.empty((0, 2)), [])]
 )
 def test_points_must_be_pairs_with_a_head_each(points, heads):
-    with pytest.raises(ValueError, match=r"points must be pairs \(n, 2\) and heads name the head of each, however"):
+    with pytest.raises(ValueError, match=r"points must be pairs \(n, 2\) and heads name the head of each, but"):
         figures.head_map(points, heads)
 
 

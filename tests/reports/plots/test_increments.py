@@ -40,7 +40,7 @@ def test_many_increments_are_not_all_labelled():
 
 @pytest.mark.parametrize("wrong", [[30, 0, 0, 0], [-1, 0, 0, 0]])
 def test_increments_that_do_not_fit_their_cells_are_refused(wrong):
-    with pytest.raises(ValueError, match="cell's width 25, however"):
+    with pytest.raises(ValueError, match="cell's width 25, but"):
         plots.increments_of(wrong, *BOUNDS)
 
 

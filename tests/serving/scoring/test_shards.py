@@ -109,7 +109,7 @@ def test_outputs_that_are_damaged_or_of_another_run_do_not_count(job, tmp_path):
 
 def test_an_input_that_loses_rows_meanwhile_is_an_error_that_leaves_nothing(job, tmp_path):
     first = plan(tmp_path / "in")[0]
-    with pytest.raises(DataError, match="must stay as it is while it is scored, but got 40 rows came where it had 41"):
+    with pytest.raises(DataError, match="must stay as it is while it is scored, but 40 rows came where it had 41"):
         commit_shard(job, job.work.open(), Shard(first.source, first.output, first.groups, 41))
     assert not list(job.folder.iterdir())
     assert not unfinished(job.folder)

@@ -117,7 +117,7 @@ def test_empty_and_broken_files_are_refused(tmp_path):
     with pytest.raises(DataError, match="must hold at least one row, but all 1 files are empty"):
         ShardedTable([tmp_path / "a.parquet"])
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(DataError, match=r"b\.parquet must be a readable Parquet file, however"):
+    with pytest.raises(DataError, match=r"b\.parquet must be a readable Parquet file, but"):
         ShardedTable([tmp_path / "b.parquet"])
 
 
