@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint check large-extras speed clean
+.PHONY: demo test lint check check-fast large-extras speed clean
 
 demo: $(VENV)/.ready-demo
 	$(VENV)/bin/diffor demo --force
 
 test: $(VENV)/.ready-dev
+	@echo "The tests take about ten minutes on two cores."
 	$(VENV)/bin/pytest -n auto --dist worksteal
 
 lint: $(VENV)/.ready-dev
@@ -18,6 +19,11 @@ lint: $(VENV)/.ready-dev
 	$(VENV)/bin/lint-imports
 
 check: lint test
+
+# Lint, and the tests of what changed since main: two minutes.
+BASE ?= $(shell git merge-base HEAD origin/main 2>/dev/null || git rev-parse HEAD)
+check-fast: lint
+	$(VENV)/bin/python tests/support/changed_tests.py $(BASE) | xargs -r $(VENV)/bin/pytest -n auto --dist worksteal -q
 
 # What some tests need and `make test` does without: Ray and MLflow.
 large-extras: $(VENV)/.ready-dev

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from diffor.methods.diffor import IncrementDiffusion as IncrementDiffusion
     from diffor.metrics import METRICS as METRICS
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "CdfPrediction": "diffor.core.cdf_prediction",

@@ -118,7 +118,7 @@ def describe_parameters(kind: type) -> str:
         if presets and presets["balanced"] not in (None, {}):
             differing = [f"{preset} {value!r}" for preset, value in presets.items() if value != presets["balanced"]]
             text += f" Presets: {', '.join([repr(presets['balanced']), *differing])}."
-        lines.append(f"{name} : {one.type}, default {one.default!r}")
+        lines.append(f"{name} : {getattr(one.type, '__name__', one.type)}, default {one.default!r}")
         lines += textwrap.wrap(text, 110, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines)
 

@@ -294,9 +294,7 @@ def test_a_file_without_rows_or_lines_is_refused(tmp_path):
     for text in ("", HEADER, HEADER + "\n"):
         path = tmp_path / "table.csv"
         path.write_text(text)
-        with pytest.raises(
-            DataError, match=r"must hold rows, but|must begin with the header|none that can be read"
-        ):
+        with pytest.raises(DataError, match=r"must hold rows, but|must begin with the header|none that can be read"):
             cached_table(path, FORM, tmp_path / "cache")
     path.write_bytes(b"\0" * 1000)
     with pytest.raises(DataError, match="must begin with the header"):

@@ -32,7 +32,8 @@ def diagnose_model(model: OrdinalEstimator, X: Any, y: ArrayLike, n_samples: int
     unit = torch.from_numpy(np.asarray(model.scale_.to_unit(y), dtype=np.float32)).to(features)
     if len(features) != len(unit):
         raise UserError(
-            f"X and y must be equally long, but got {len(features)} rows and {len(unit)} targets; pass both from one table"
+            f"X and y must be equally long, but got {len(features)} rows and {len(unit)} targets; "
+            "pass both from one table"
         )
     n_grades = model.scale_.n_grades if isinstance(model.scale_, GradeScale) else None
     method: Any = member.method

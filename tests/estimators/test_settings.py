@@ -1,0 +1,86 @@
+"""Settings are told once: constructors, their documentation, presets and searches follow."""
+
+import inspect
+from dataclasses import KW_ONLY, fields
+
+import pytest
+from sklearn.base import clone
+
+from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
+from diffor.estimators.settings import (
+    NAMES,
+    PRESETS,
+    Choice,
+    Settings,
+    TrainingSettings,
+    describe_parameters,
+    resolve_settings,
+    setting,
+    with_parameters,
+)
+
+ESTIMATORS = [DiffoRRegressor, DiffoRClassifier, OrdinalRegressor, OrdinalClassifier]
+
+
+def test_adding_a_setting_is_one_edit():
+    @with_parameters
+    class Wider(DiffoRRegressor):
+        """An estimator with one more setting.
+
+        {parameters}
+        """
+
+        _: KW_ONLY
+        temperature: float = setting("How hot it gets.", 1.5, paper=2.0, search=Choice((1.0, 1.5)))
+
+    model = Wider("paper", temperature=3.0)
+    assert inspect.signature(Wider).parameters["temperature"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert model.get_params()["temperature"] == clone(model).temperature == 3.0
+    assert Wider().temperature is None
+    assert "temperature : float, default None\n    How hot it gets. Presets: 1.5, paper 2.0." in Wider.__doc__
+    known = {one.name: one.metadata for one in fields(Wider)}["temperature"]
+    assert known["presets"] == {"balanced": 1.5, "fast": 1.5, "accurate": 1.5, "paper": 2.0}
+    assert known["search"]["balanced"] == Choice((1.0, 1.5))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_parameter_is_documented_and_listed(estimator):
+    parameters = inspect.signature(estimator).parameters
+    assert set(parameters) == set(estimator().get_params())
+    assert describe_parameters(estimator) in estimator.__doc__
+    for name in parameters:
+        meaning = {one.name: one.metadata["meaning"] for one in fields(estimator)}[name]
+        assert meaning.endswith(".")
+        assert f"\n{name} : " in estimator.__doc__
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_an_estimator_has_at_most_five_classes_of_the_project(estimator):
+    assert sum(kind.__module__.startswith("diffor") for kind in estimator.__mro__) <= 5
+
+
+@pytest.mark.parametrize("preset", NAMES)
+def test_what_is_given_replaces_the_presets_value_and_nothing_else(preset):
+    settings = resolve_settings(preset, {"max_steps": 7, "batch_size": None})
+    assert settings.max_steps == 7
+    assert settings.batch_size == PRESETS[preset].batch_size
+    assert PRESETS[preset].max_steps != 7  # the preset stays as it is
+    assert settings == PRESETS[preset].but(max_steps=7)
+
+
+def test_presets_do_not_share_what_can_be_changed():
+    first, second = Settings(), Settings()
+    first.method_settings["n_increments"] = 3
+    assert second.method_settings == PRESETS["balanced"].method_settings == {}
+
+
+def test_unknown_settings_and_presets_are_named():
+    with pytest.raises(TypeError, match=r"no setting 'max_step' \(did you mean 'max_steps'\?\)"):
+        Settings(max_step=3)
+    with pytest.raises(TypeError, match=r"presets must be among .*'quick'"):
+        setting("What it means.", 1, quick=2)
+
+
+def test_every_setting_of_training_has_a_value_in_every_preset():
+    for one in fields(TrainingSettings):
+        assert set(one.metadata["presets"]) == set(NAMES)
