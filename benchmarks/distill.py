@@ -22,9 +22,10 @@ import pandas as pd
 import torch
 from threadpoolctl import threadpool_limits
 
-from diffor import DiffoRRegressor, circumstances
+from diffor import DiffoRRegressor
 from diffor.bench.cell import Cell, choose_rows
 from diffor.datasets import find_dataset
+from diffor.files import provenance
 from diffor.metrics import coverage
 
 RESULTS = Path(__file__).resolve().parent / "results" / "distill.json"
@@ -91,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     if options.quick:
         options.datasets, options.seeds = ["diabetes"], 1
-    where = circumstances.origin("python benchmarks/distill.py", words)
+    where = provenance.origin("python benchmarks/distill.py", words)
     torch.set_num_threads(1)
     lines = []
     with threadpool_limits(1):

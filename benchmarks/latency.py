@@ -33,8 +33,9 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from diffor import DiffoRRegressor, circumstances
+from diffor import DiffoRRegressor
 from diffor.export import export_model, program_inputs
+from diffor.files import provenance
 
 RESULTS = Path(__file__).resolve().parent / "results" / "latency.json"
 N_ROWS, WARM_CALLS = 2000, 3
@@ -197,7 +198,7 @@ def main(words: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     packages = ["onnx", "onnxruntime", "lightgbm", "catboost"]
     with threadpool_limits(1):
-        where = circumstances.origin("python benchmarks/latency.py", words, packages) | {"threads": 1}
+        where = provenance.origin("python benchmarks/latency.py", words, packages) | {"threads": 1}
         print(f"{where['machine']}, one thread, load before {where['load_before']}, commit {where['commit']}")
         rivals, facts = make_rivals(arguments)
         figures = measure(rivals, arguments)

@@ -32,9 +32,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from diffor import DiffoRRegressor, circumstances
+from diffor import DiffoRRegressor
 from diffor.core.workers import one_thread_each
 from diffor.datasets.paper.watchtime import ENCODED_USER_COLUMNS, N_TAGS, USER_COLUMNS
+from diffor.files import provenance
 from diffor.files.provenance import peak_mib
 
 RESULTS = Path(__file__).resolve().parent / "results" / "scale_score.json"
@@ -157,7 +158,7 @@ def hold_the_same(first: Path, second: Path) -> bool:
 
 def measure(arguments: argparse.Namespace, words: Sequence[str]) -> dict[str, Any]:
     """Make rows and a model, score them, and give the figures."""
-    where = circumstances.origin("python benchmarks/scale_score.py", words, ["pyarrow"])  # it names the load before
+    where = provenance.origin("python benchmarks/scale_score.py", words, ["pyarrow"])  # it names the load before
     runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         top, log = Path(folder), Log(arguments.seed)

@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 from measuring import Limit, Watch, environment, highest_bytes, resident_bytes
 
-from diffor import DiffoRRegressor, circumstances
+from diffor import DiffoRRegressor
 from diffor.core.prediction import Prediction
 from diffor.datasets import DATASETS, Samples, generate
 from diffor.estimators.settings import PRESETS
+from diffor.files import provenance
 
 RESULTS = Path(__file__).resolve().parent / "results" / "scaling.json"
 LAW = "synthetic-heteroscedastic"
@@ -137,7 +138,7 @@ def measure(arguments: argparse.Namespace, words: Sequence[str]) -> None:
     """Fit every preset and size, printing and writing each as soon as it is known."""
     out: Path = arguments.out
     written: dict[str, Any] = {
-        **circumstances.origin("python benchmarks/scaling.py", words),
+        **provenance.origin("python benchmarks/scaling.py", words),
         "law": LAW,
         "threads": arguments.threads,
         "fits": [],

@@ -33,7 +33,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from diffor import DiffoRRegressor, circumstances
+from diffor import DiffoRRegressor
+from diffor.files import provenance
 
 RESULTS = Path(__file__).resolve().parent / "results" / "serve.json"
 CLIENTS = (1, 8, 64)
@@ -272,7 +273,7 @@ def main(words: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if words is None else words
     arguments = parse_arguments(words)
     torch.set_num_threads(1)
-    where = circumstances.origin("python benchmarks/serve.py", words, ["fastapi", "uvicorn"])
+    where = provenance.origin("python benchmarks/serve.py", words, ["fastapi", "uvicorn"])
     found = measure(arguments)
     print(f"{where['machine']}, load before {where['load_before']}, commit {where['commit']}")
     print(describe(found))

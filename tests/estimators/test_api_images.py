@@ -76,7 +76,7 @@ def test_columns_beside_the_path_are_features_too(faces):
     assert mean_error(model, table, y) < 0.4 * constant_error(y)
     shuffled = table[["sex", "path", "height"]]
     assert (model.predict(shuffled) == model.predict(table)).all()
-    with pytest.raises(ValueError, match=r"X must have the columns .*, but missing: 'height', 'sex'"):
+    with pytest.raises(ValueError, match=r"X must have the columns .*, .*missing: 'height', 'sex'"):
         model.predict(grey)
     with pytest.raises(ValueError, match="but not seen in fit: 'shoe'"):
         model.predict(table.assign(shoe=1))
@@ -96,7 +96,7 @@ def test_validation_images_may_be_passed(faces):
     _, paths, y = faces
     model = DiffoRRegressor("fast", **TINY).fit(paths[:60], y[:60], X_val=paths[60:], y_val=y[60:])
     assert model.history_.best_score is not None
-    with pytest.raises(ValueError, match="but not seen in fit: 'shift'"):
+    with pytest.raises(ValueError, match="not seen in fit: 'shift'"):
         model.fit(paths[:60], y[:60], X_val=pd.DataFrame({"path": paths[60:], "shift": 0.0}), y_val=y[60:])
 
 
@@ -162,7 +162,7 @@ def test_a_frozen_network_beside_columns(faces, face_weights, tmp_path):
     assert mean_error(model, table, y + table["shift"]) < 0.6 * constant_error(y)
     model.save(tmp_path / "model")
     assert (diffor.load(tmp_path / "model").predict(table) == model.predict(table)).all()
-    with pytest.raises(ValueError, match="but missing: 'shift'"):
+    with pytest.raises(ValueError, match="missing: 'shift'"):
         model.predict(paths)
 
 

@@ -198,8 +198,8 @@ def test_prediction_takes_a_block_of_images_at_a_time_and_keeps_none(faces, face
     _, paths, _ = faces
     whole = face_model.predict(paths)
     assert face_model.images_.open(paths, []).images.decoder.kept is None
-    for module in ("estimator_rows", "passed_inputs"):
-        monkeypatch.setattr(f"diffor.{module}.IMAGE_BLOCK_ROWS", 16)
+    for module in ("rows", "inputs"):
+        monkeypatch.setattr(f"diffor.estimators.{module}.IMAGE_BLOCK_ROWS", 16)
     sizes = []
     decode = ImageDecoder.decode
     monkeypatch.setattr(ImageDecoder, "decode", lambda self, places: sizes.append(len(places)) or decode(self, places))

@@ -526,15 +526,6 @@ def test_saving_loading_and_pickling_keep_the_calibration(fresh, fresh_classifie
             assert again.conformal_.n_rows == 100
 
 
-def test_a_folder_from_before_there_was_a_calibration_is_read(fresh, tmp_path):
-    fresh.save(tmp_path / "model")
-    path = tmp_path / "model" / "config.json"
-    config = json.loads(path.read_text())
-    del config["conformal"]
-    path.write_text(json.dumps(config))
-    assert diffor.load(tmp_path / "model").conformal_ is None
-
-
 def test_fitting_again_forgets_the_calibration():
     table, y = make_table(60, seed=0)
     model = DiffoRRegressor("fast", max_steps=2, bounds=(0, 100), random_state=0, verbose=0).fit(table, y)

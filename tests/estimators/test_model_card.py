@@ -95,20 +95,6 @@ def test_grades_are_counted(tmp_path: Path) -> None:
         assert "predict_proba(X)" in text
 
 
-def test_older_folders_have_no_summary_and_still_a_card(model: DiffoRRegressor, tmp_path: Path) -> None:
-    import json
-
-    model.save(tmp_path / "model")
-    config = json.loads((tmp_path / "model" / "config.json").read_text())
-    del config["data"]
-    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-    older = DiffoRRegressor.load(tmp_path / "model")
-    assert older.data_summary_ is None
-    text = model_card(older)
-    assert "training rows" not in text.split("## Data")[1].split("## Settings")[0]
-    assert "| legal range of the target | 0 to 20 |" in text
-
-
 def test_guarantees_and_points_are_named() -> None:
     calibrated = DiffoRRegressor(**TINY).fit(X[:40], Y[:40]).conformalize(X[40:], Y[40:])
     text = model_card(calibrated)

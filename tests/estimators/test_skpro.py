@@ -90,7 +90,7 @@ def test_other_methods_and_pickles(model: SkproRegressor) -> None:
 
 
 def test_estimators_of_grades_are_refused() -> None:
-    with pytest.raises(TypeError, match="estimator must be a DiffoRRegressor or an OrdinalRegressor, but DiffoRC"):
+    with pytest.raises(TypeError, match="estimator must be a DiffoRRegressor or an OrdinalRegressor, but got DiffoRC"):
         SkproRegressor(DiffoRClassifier(**TINY)).fit(X, Y)
 
 

@@ -191,7 +191,7 @@ def test_checkpoints_say_how_many_rows_were_learned_from_and_keep_the_lanes(shar
     ({}, {"target": "x"}, r"'x' must be known in every row, but \d+ of 460 rows have none, the first is row"),
     ({"bounds": (0, 1)}, {"target": "y"}, r"must lie inside bounds=\(0, 1\), but it goes from -"),
     ({}, {"target": "y", "weight": "city"}, "weight 'city' must hold numbers, but it holds text"),
-    ({}, {"target": "y", "weight": "x"}, r"weight 'x' must be a number from 0 on in every row .*: \d+ are missing"),
+    ({}, {"target": "y", "weight": "x"}, r"weight 'x' must be a number from 0 on in every row .* but \d+ are missing"),
     ({"encoder": "small"}, {"target": "y"}, "streamed into encoders of tables, but got encoder='small' reads images"),
     ({}, {"target": "y", "epochs": 0}, "epochs must be at least 1, but got epochs=0"),
     ({}, {"target": "y", "drop": ["row", "x", "city", "user", "weight", "stars"]}, "must have columns to predict from"),
