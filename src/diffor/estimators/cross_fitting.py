@@ -53,6 +53,8 @@ UNSCORED_STEPS = 50
 """... and training ends after so many steps, near to what the priors say."""
 N_BESIDE_VALIDATION = 3
 """Networks that learn from all training rows where the user has validation rows."""
+MAX_WATCHED = 2_000
+"""Held-out rows that tell the best step; all of them weigh kinds and recalibrate."""
 N_PRIOR_FOLDS = 3
 PRIORS_SHARE = 0.5
 """Share of a time limit after which no further prior is begun."""
@@ -125,10 +127,11 @@ def fit_cross_fitted(
     answers: list[Tensor] = []
     history = History(stopped="finished")
     score = problem.score() if problem.is_scored else None
+    watched = None if score is None else score.of_some(MAX_WATCHED)
     for place, (settings, config) in enumerate(kinds if len(problem.borders) else ()):
         networks = make_networks(inputs, problem.held.shape[0], problem.positions, factors, settings, config.seed)
         networks.start_at(problem.borders.fill(problem.data.y).mean(dim=0))
-        part = train_kind(networks, problem, score, part_of(config, place, len(kinds), history), fingerprint,
+        part = train_kind(networks, problem, watched, part_of(config, place, len(kinds), history), fingerprint,
                           tracking.of(f"kind-{place}") if place else tracking)  # fmt: skip
         trained.append(networks)
         answers.append(answer_held(networks, problem.data.inputs, problem.held))

@@ -23,7 +23,7 @@ from diffor.priors.kernel import STARTS, Kernel, learn_kernel, start_kernel
 from diffor.priors.learned_kernel import LearnedKernel
 from diffor.priors.process_answer import ProcessAnswer
 from diffor.priors.process_columns import ProcessColumns
-from diffor.priors.process_solve import slopes_exactly, solve_by_landmarks, solve_exactly
+from diffor.priors.process_solve import slopes_by_landmarks, slopes_exactly, solve_by_landmarks, solve_exactly
 from diffor.priors.ranks import Ranks, Standard
 from diffor.priors.spread import PlacePrior, SpreadModel
 
@@ -103,9 +103,12 @@ class GaussianProcess(PlacePrior):
             return means_of_others(target, counts, counted)
         self.columns, columns = ProcessColumns.fit(self.scaling, lesson.inputs, target, weights, counted, lesson.seed)
         scaled = torch.from_numpy((target - mean) / spread)
-        left_out = self._solve(columns, scaled[counted], torch.from_numpy(counts[counted]), lesson.seed)
+        of_counted = columns, scaled[counted], torch.from_numpy(counts[counted])
         if lesson.inputs[1].shape[1]:
+            self._learn(*of_counted, lesson.seed)
+            self.known, self.slopes = self._slopes(*of_counted, lesson.seed)
             return self._by_folds(lesson, target, scaled, counts) * spread + mean
+        left_out = self._solve(*of_counted, lesson.seed)
         place = np.full(len(target), np.nan)
         place[counted] = left_out.numpy() * spread + mean
         rest = np.flatnonzero(np.isnan(place))
@@ -114,24 +117,46 @@ class GaussianProcess(PlacePrior):
 
     def _solve(self, columns: Tensor, target: Tensor, weights: Tensor, seed: int) -> Tensor:
         """Learn the kernel on some rows, solve for all; also each row's place by the others. **Shape:** -> ``(r,)``."""
-        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(columns)))
-        some = order[:N_LEARNING_ROWS]
-        of_some, is_all = (columns[some], target[some], weights[some]), len(some) == len(columns)
-        # Of many rows a kernel can hardly know some by heart: leaving each out is then honest enough.
-        if is_all or self.n_sums:
-            self.kernel, honest = LearnedKernel.of(*of_some, self.n_sums)
-        else:
-            self.kernel, _ = learn_kernel(*of_some)
+        honest = self._learn(columns, target, weights, seed, wants_places=True)
+        if honest is not None:
+            self.known, self.slopes = self._slopes(columns, target, weights, seed)
+            return honest
         if len(columns) <= self.max_exact_rows:
             solution = solve_exactly(self.kernel, columns, target, weights)
         else:
-            solution = solve_by_landmarks(self.kernel, columns, target, weights, columns[order[: self.n_landmarks]])
-        self.known, self.slopes, self.answer = solution.known.double(), solution.slopes.double(), None
-        if not is_all:
-            return solution.place
+            solution = solve_by_landmarks(self.kernel, columns, target, weights, self._landmarks(columns, seed))
+        self.known, self.slopes = solution.known, solution.slopes
+        return solution.place
+
+    def _learn(
+        self, columns: Tensor, target: Tensor, weights: Tensor, seed: int, wants_places: bool = False
+    ) -> Tensor | None:
+        """Learn the kernel on some rows; also the honest place of each row where those are all and it is wanted."""
+        self.answer = None
+        some = torch.from_numpy(np.random.default_rng(seed).permutation(len(columns)))[:N_LEARNING_ROWS]
+        of_some = columns[some], target[some], weights[some]
+        # Of many rows a kernel can hardly know some by heart: leaving each out is then honest enough.
+        is_wanted = wants_places and len(some) == len(columns)
+        if not (is_wanted or self.n_sums):
+            self.kernel, _ = learn_kernel(*of_some)
+            return None
+        self.kernel, honest = LearnedKernel.of(*of_some, self.n_sums)
+        if not is_wanted:
+            return None
         place = torch.empty_like(honest)
         place[some] = honest
         return place
+
+    def _slopes(self, columns: Tensor, target: Tensor, weights: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+        """Rows that others are compared to, and what likeness to each is worth. **Shape:** -> ``(m, p)``, ``(m,)``."""
+        if len(columns) <= self.max_exact_rows:
+            return columns, slopes_exactly(self.kernel, columns, target, weights)
+        landmarks = self._landmarks(columns, seed)
+        return landmarks, slopes_by_landmarks(self.kernel, columns, target, weights, landmarks)
+
+    def _landmarks(self, columns: Tensor, seed: int) -> Tensor:
+        """Some of the rows. **Shape:** ``(r, p)`` -> ``(m, p)``."""
+        return columns[np.random.default_rng(seed).permutation(len(columns))[: self.n_landmarks]]
 
     def _by_folds(self, lesson: Lesson, target: Floats, scaled: Tensor, counts: Floats) -> Floats:
         """Each row's place by the process of the other folds, with the same kernel. **Shape:** -> ``(n,)``."""
@@ -141,12 +166,7 @@ class GaussianProcess(PlacePrior):
             held, rest = np.flatnonzero(lesson.whole == fold), counted[lesson.whole[counted] != fold]
             rest = _some(rest if len(rest) else counted, lesson.seed)
             known, asked = self.columns.code(lesson.inputs, target, lesson.weights, rest, held, lesson.seed)
-            of_rest = scaled[rest], torch.from_numpy(counts[rest])
-            if len(rest) <= self.max_exact_rows:
-                slopes = slopes_exactly(self.kernel, known, *of_rest)
-            else:
-                landmarks = known[np.random.default_rng(lesson.seed).permutation(len(known))[: self.n_landmarks]]
-                known, slopes = solve_by_landmarks(self.kernel, known, *of_rest, landmarks)[2:]
+            known, slopes = self._slopes(known, scaled[rest], torch.from_numpy(counts[rest]), lesson.seed)
             place[held] = ProcessAnswer.of(self.kernel, known, slopes).predict(asked).numpy()
         return place
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from diffor.priors.kernel import Kernel, inverse_factor
 
 JITTER = 1e-6
-PIECE = 4096
-"""Rows that are summed at a time, so that memory does not grow with the table."""
+PIECE = 512
+"""Rows that are summed at a time: memory does not grow with the table, and what they need stays in the cache."""
 
 
 class Solution(NamedTuple):
@@ -19,8 +19,6 @@ class Solution(NamedTuple):
 
     place: Tensor
     """Expected target of each row by all the others. **Shape:** ``(n,)``."""
-    variance: Tensor
-    """Variance of each row's target by all the others, of a row of weight 1. **Shape:** ``(n,)``."""
     known: Tensor
     """Rows to which others are compared. **Shape:** ``(m, p)``."""
     slopes: Tensor
@@ -32,21 +30,22 @@ def solve_exactly(kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor)
 
     **Shape:** rows ``(n, p)``, target and weights ``(n,)``, in double precision.
     """
-    noise = kernel.noise / weights
-    covariance = kernel.between(rows, rows)
-    covariance.diagonal().add_(noise)
-    factor = steady_cholesky(covariance)
-    slopes = torch.cholesky_solve(target[:, None], factor)[:, 0]
-    certainty = inverse_factor(factor).square().sum(dim=0)  # the diagonal of the inverse
-    place = target - slopes / certainty
-    return Solution(place, (1 / certainty - noise).clamp(min=0) + kernel.noise, rows, slopes)
+    factor, slopes = _factor_and_slopes(kernel, rows, target, weights)
+    certainty = inverse_factor(factor).square_().sum(dim=0)  # the diagonal of the inverse
+    return Solution(target - slopes / certainty, rows, slopes)
 
 
 def slopes_exactly(kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     """What likeness to each of the rows is worth. **Shape:** as of :func:`solve_exactly` -> ``(n,)``."""
+    return _factor_and_slopes(kernel, rows, target, weights)[1]
+
+
+def _factor_and_slopes(kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The lower factor of the covariance, and what likeness to each row is worth. **Shape:** -> ``(n, n)``, ``(n,)``."""
     covariance = kernel.between(rows, rows)
     covariance.diagonal().add_(kernel.noise / weights)
-    return torch.cholesky_solve(target[:, None], steady_cholesky(covariance))[:, 0]
+    factor = steady_cholesky(covariance)
+    return factor, torch.cholesky_solve(target[:, None], factor)[:, 0]
 
 
 def solve_by_landmarks(kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor, landmarks: Tensor) -> Solution:
@@ -56,25 +55,58 @@ def solve_by_landmarks(kernel: Kernel, rows: Tensor, target: Tensor, weights: Te
 
     **Shape:** rows ``(n, p)``, target and weights ``(n,)``, landmarks ``(m, p)``, in double precision.
     """
+    factor, slopes, own = _regress(kernel, rows, target, weights, landmarks)
+    places = []
+    for piece in _pieces(len(rows)):
+        likeness = kernel.between(landmarks, rows[piece])
+        said = slopes @ likeness
+        share = solve_triangle(factor, likeness).square_().sum(dim=0) / own[piece]
+        places.append((said - share * target[piece]) / (1 - share).clamp(min=1e-9))
+    return Solution(torch.cat(places), landmarks, slopes)
+
+
+def slopes_by_landmarks(kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor, landmarks: Tensor) -> Tensor:
+    """What likeness to each landmark is worth. **Shape:** as of :func:`solve_by_landmarks` -> ``(m,)``."""
+    return _regress(kernel, rows, target, weights, landmarks)[1]
+
+
+def _regress(
+    kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor, landmarks: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The lower factor of what landmarks know, what likeness to each is worth, and each row's own variance.
+
+    **Shape:** -> ``(m, m)``, ``(m,)``, ``(n,)``.
+    """
     among = kernel.between(landmarks, landmarks)
     among.diagonal().add_(JITTER * among.diagonal().mean())
     factor = steady_cholesky(among)
-    products, along = torch.eye(len(landmarks), dtype=rows.dtype), rows.new_zeros(len(landmarks))
+    products, along, variances = torch.eye(len(landmarks), dtype=rows.dtype), rows.new_zeros(len(landmarks)), []
     for piece in _pieces(len(rows)):
-        parts, own = _describe(kernel, rows[piece], weights[piece], landmarks, factor)
-        products.addmm_(parts.T / own, parts)
-        along.addmv_(parts.T, target[piece] / own)
+        parts = solve_triangle(factor, kernel.between(landmarks, rows[piece]))
+        missed = (kernel.with_itself(rows[piece]) - parts.square().sum(dim=0)).clamp_(min=0)
+        variances.append(missed + kernel.noise / weights[piece])
+        along.addmv_(parts, target[piece] / variances[-1])
+        add_products(products, parts.div_(variances[-1].sqrt()))
     inner = torch.linalg.cholesky(products)
-    turned = torch.cholesky_solve(along[:, None], inner)[:, 0]
-    places, variances = [], []
-    for piece in _pieces(len(rows)):
-        parts, own = _describe(kernel, rows[piece], weights[piece], landmarks, factor)
-        share = torch.linalg.solve_triangular(inner, parts.T, upper=False).square().sum(dim=0) / own
-        rest = (1 - share).clamp(min=1e-9)
-        places.append((parts @ turned - share * target[piece]) / rest)
-        variances.append((own / rest - kernel.noise / weights[piece]).clamp(min=0) + kernel.noise)
-    slopes = torch.linalg.solve_triangular(factor.T, turned[:, None], upper=True)[:, 0]
-    return Solution(torch.cat(places), torch.cat(variances), landmarks, slopes)
+    turned = torch.cholesky_solve(along[:, None], inner)
+    slopes = torch.linalg.solve_triangular(factor.T, turned, upper=True)[:, 0]
+    return factor @ inner, slopes, torch.cat(variances)
+
+
+def solve_triangle(factor: Tensor, values: Tensor) -> Tensor:
+    """The inverse of a lower triangle times columns, which are lost. **Shape:** ``(m, m)``, ``(m, n)`` -> ``(m, n)``."""
+    from scipy.linalg.blas import dtrsm
+
+    # Transposed, arrays are what Fortran expects; torch's own takes half as long again.
+    solved = dtrsm(1.0, factor.contiguous().numpy().T, values.contiguous().numpy().T, side=1, overwrite_b=1)
+    return torch.from_numpy(solved.T)
+
+
+def add_products(total: Tensor, values: Tensor) -> None:
+    """Add products of rows with each other to the lower triangle of a total. **Shape:** ``(m, m)``, ``(m, n)``."""
+    from scipy.linalg.blas import dsyrk
+
+    dsyrk(1.0, values.numpy().T, beta=1.0, c=total.numpy().T, trans=1, overwrite_c=1)
 
 
 def steady_cholesky(covariance: Tensor) -> Tensor:
@@ -93,12 +125,3 @@ def steady_cholesky(covariance: Tensor) -> Tensor:
 
 def _pieces(n_rows: int) -> list[slice]:
     return [slice(first, first + PIECE) for first in range(0, n_rows, PIECE)]
-
-
-def _describe(
-    kernel: Kernel, rows: Tensor, weights: Tensor, landmarks: Tensor, factor: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Rows as regression on landmarks reads them, and each row's own variance. **Shape:** -> ``(n, m)``, ``(n,)``."""
-    parts = torch.linalg.solve_triangular(factor, kernel.between(landmarks, rows), upper=False).T
-    missed = (kernel.with_itself(rows) - parts.square().sum(dim=1)).clamp(min=0)
-    return parts, missed + kernel.noise / weights
