@@ -233,7 +233,7 @@ class Settings(TrainingSettings, CoreSettings):
         paper=(),
     )
     large_prior: Any = setting(
-        # Of many rows ranks tell nothing beside the process on columns: 0 to -.5 % of CRPS without them on seven tables.
+        # Of many rows ranks tell nothing beside the process on columns: 0 to -.5 % of CRPS without, on seven tables.
         "Priors of tables with many rows, where they are to be others.",
         ("trees", "process"),
         fast=("trees",),
