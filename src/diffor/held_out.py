@@ -28,6 +28,8 @@ EVEN_WEIGHTS = 0.002
 """What weights of kinds that are not even must gain, in units of the score of a constant."""
 CALIBRATION_ROWS = 50.0
 """Rows that no recalibration is worth: with fewer, survival functions stay nearly as they are."""
+CRPS_COUNTS = 2.0
+"""What the logarithm of the CRPS counts beside that of the likelihood: with less, a law of two modes loses CRPS."""
 MAX_CALIBRATION_ROWS = 5_000
 CALIBRATION_BOUNDS = [(-1.6, 1.6), (None, None), (-1.0, 1.0)]
 """Of the logarithm of a slope, a shift, and how much the slope depends on the spread."""
@@ -188,9 +190,9 @@ def fit_calibration(borders: Borders, survival: Tensor, y: Tensor, weights: Tens
     """Recalibration of pooled answers (:func:`~diffor.cross_fitted.recalibrated`) that suits what happened.
 
     It makes likely where truths stand in their distributions, so that intervals hold as much as they say, and the CRPS
-    small: likelihood alone would be surer about which of two separate modes it will be than it should. Both count
-    alike, as logarithms. It is drawn to none at all, as if so many more rows had shown that none is needed. Rows of
-    NaN, which have no answer, and rows without weight do not count.
+    small: likelihood alone would be surer about which of two separate modes it will be than it should. It is drawn
+    to none at all, as if so many more rows had shown that none is needed. Rows of NaN, which have no answer, and rows
+    without weight do not count.
 
     **Shape:** survival functions ``(n, S)``, y and weights ``(n,)`` -> ``(3,)``.
     """
@@ -220,7 +222,7 @@ def fit_calibration(borders: Borders, survival: Tensor, y: Tensor, weights: Tens
         errors = np.square(expit(slope[:, None] * logits + settings[1]) - filled) @ widths
         crps = max(counts @ errors / counts.sum(), np.finfo(float).tiny)
         drawn = CALIBRATION_ROWS / 2 * settings @ settings
-        return float((drawn - counts @ np.log(likely)) / counts.sum() + np.log(crps))
+        return float((drawn - counts @ np.log(likely)) / counts.sum() + CRPS_COUNTS * np.log(crps))
 
     scale, shift, by_spread = minimize(missed, np.zeros(3), method="L-BFGS-B", bounds=CALIBRATION_BOUNDS).x
     return np.array([np.exp(scale - by_spread * typical), shift, by_spread])
