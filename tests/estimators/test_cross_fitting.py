@@ -8,14 +8,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit, logit
 
 from diffor import DiffoRRegressor
 from diffor.encoders import TabularInputs
 from diffor.encoders.tabular.fold_networks import FoldNetworks
-from diffor.estimators.cross_fitted import recalibrated
+from diffor.estimators.cross_fitted import recalibrated, spread_of
 from diffor.estimators.cross_fitting import Table, choose_held, count_increments, prior_folds
 from diffor.estimators.held_out import FoldBatches, HeldOutScore, answer_held, fit_calibration, hold_out, weigh_kinds
 from diffor.methods.diffor.borders import Borders
+from diffor.methods.diffor.one_call import as_prediction
 from diffor.training.batches import Rows
 
 
@@ -137,29 +139,79 @@ def test_two_kinds_that_err_in_different_places_share_the_weight() -> None:
     assert weights == pytest.approx([0.5, 0.5], abs=0.05)
 
 
+def draw_logistic(n: int, scale: np.ndarray | float) -> tuple[Borders, torch.Tensor, torch.Tensor]:
+    """Borders, truths, and the logits of the survival functions that these are drawn from."""
+    draw, borders = np.random.default_rng(0), Borders.even(64)
+    centre, scale = draw.uniform(0.3, 0.7, size=n), np.broadcast_to(scale, n)
+    y = (centre + scale * logit(draw.uniform(1e-3, 1 - 1e-3, size=n))).clip(0, 1)
+    middles = (borders.layout.lower + borders.layout.upper) / 2
+    return borders, torch.from_numpy(y), torch.from_numpy((centre[:, None] - middles) / scale[:, None])
+
+
+def share_held(borders: Borders, survival: torch.Tensor, y: torch.Tensor, coverage: float) -> float:
+    low, high = as_prediction(borders, survival).interval(coverage).T
+    return float(((low <= y.numpy()) & (y.numpy() <= high)).mean())
+
+
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
 def test_calibration_undoes_what_was_too_sure_or_too_unsure(power: float) -> None:
-    """Truths are drawn from survival functions s, and logit(s) * power is what was said."""
-    draw = np.random.default_rng(0)
-    n, borders = 4000, Borders.even(16)
-    centre = draw.normal(size=n) * 0.15 + 0.5
-    y = centre + 0.1 * draw.logistic(size=n) / 1.7
-    inside = (y > 0) & (y < 1)
-    data = Rows((torch.zeros(int(inside.sum()), 1), torch.zeros(int(inside.sum()), 0)),
-                torch.from_numpy(y[inside]), None, torch.zeros(int(inside.sum())))  # fmt: skip
-    score = HeldOutScore.of_rows(data, borders, np.ones((1, len(data)), dtype=bool))
-    middles = (borders.layout.lower + borders.layout.upper) / 2
-    true_logits = torch.from_numpy((centre[inside, None] - middles) * 17)
-    said = torch.sigmoid(true_logits * power)
-    calibration = fit_calibration(said, score)
-    assert calibration[:2] == pytest.approx([1 / power] * 2, rel=0.15)
-    moved = recalibrated(said, torch.from_numpy(calibration).double())
-    assert score.of(moved) <= score.of(said) + 1e-6
+    borders, y, logits = draw_logistic(4000, 0.04)
+    said, widths = torch.sigmoid(logits * power), torch.from_numpy(borders.widths)
+    found = torch.from_numpy(fit_calibration(borders, said, y))
+    slope = found[0] * spread_of(said, widths).median() ** found[2]
+    assert float(slope) == pytest.approx(1 / power, rel=0.1)
+    moved = recalibrated(said, found, widths)
+    for coverage in (0.5, 0.9):
+        assert share_held(borders, moved, y, coverage) == pytest.approx(coverage, abs=0.02)
 
 
-def test_calibration_keeps_the_order_of_survival_functions() -> None:
+def test_calibration_undoes_spreads_that_are_too_much_alike() -> None:
+    """Answers are too unsure where little and too sure where much can happen."""
+    scale = np.repeat([0.02, 0.06], 3000)
+    borders, y, logits = draw_logistic(6000, scale)
+    said = torch.sigmoid(logits * torch.from_numpy(scale / np.sqrt(scale * 0.035))[:, None])
+    moved = recalibrated(said, torch.from_numpy(fit_calibration(borders, said, y)), torch.from_numpy(borders.widths))
+    for rows in (slice(0, 3000), slice(3000, 6000)):
+        assert abs(share_held(borders, said[rows], y[rows], 0.9) - 0.9) > 0.03
+        assert share_held(borders, moved[rows], y[rows], 0.9) == pytest.approx(0.9, abs=0.02)
+
+
+def test_calibration_of_values_that_repeat_counts_their_probabilities() -> None:
+    """Truths are one of three values, drawn from what was said after its logits were halved."""
+    draw, values = np.random.default_rng(1), np.array([0.0, 0.4, 1.0])
+    borders = Borders.at_values(values)
+    logits = np.sort(draw.normal(size=(6000, 2)), axis=1)[:, ::-1]
+    y = torch.from_numpy(values[(draw.random(6000)[:, None] < expit(logits)).sum(axis=1)])
+    said = torch.from_numpy(expit(2 * logits))
+    moved = recalibrated(said, torch.from_numpy(fit_calibration(borders, said, y)), torch.from_numpy(borders.widths))
+    assert np.abs(moved.numpy() - expit(logits)).mean() < 0.03
+    assert np.abs(said.numpy() - expit(logits)).mean() > 0.1
+
+
+def test_calibration_leaves_out_rows_without_weight_or_answer() -> None:
+    draw, borders = np.random.default_rng(2), Borders.even(16)
+    survival = torch.from_numpy(np.sort(draw.random((200, 16)), axis=1)[:, ::-1].copy())
+    y, weights = torch.from_numpy(draw.random(200)), torch.from_numpy((draw.random(200) < 0.7).astype(float))
+    kept = weights > 0
+    expected = fit_calibration(borders, survival[kept], y[kept])
+    assert np.array_equal(fit_calibration(borders, survival, y, weights), expected)
+    survival[~kept] = torch.nan
+    assert np.array_equal(fit_calibration(borders, survival, y), expected)
+    assert fit_calibration(borders, survival[~kept], y[~kept]).tolist() == [1, 0, 0]
+
+
+def test_a_row_of_weight_two_calibrates_as_two_rows() -> None:
+    borders, y, logits = draw_logistic(200, 0.04)
+    said, weights = torch.sigmoid(logits * 0.7), torch.ones(200).double()
+    weights[:60] = 2
+    twice = torch.cat([torch.arange(200), torch.arange(60)])
+    expected = fit_calibration(borders, said[twice], y[twice])
+    assert fit_calibration(borders, said, y, weights) == pytest.approx(expected, abs=1e-3)
+
+
+def test_calibration_keeps_the_order_within_survival_functions() -> None:
     survival = torch.rand(10, 20).sort(dim=1, descending=True).values
-    moved = recalibrated(survival, torch.tensor([0.6, 1.7, -0.3]))
+    moved = recalibrated(survival, torch.tensor([0.6, 0.3, -0.5]), torch.full((20,), 0.05))
     assert (moved.diff(dim=1) <= 0).all()
 
 

@@ -59,7 +59,7 @@ def test_several_kinds_of_networks_with_trees_and_processes(balanced, tmp_path):
 def test_weights_and_recalibration(tmp_path):
     model = regressor("balanced", prior=None)
     model.model_.weights.copy_(torch.tensor([0.3, 0.7]))
-    model.model_.calibration.copy_(torch.tensor([1.3, 0.8, 0.2]))
+    model.model_.recalibration.copy_(torch.tensor([0.7, 0.2, -0.3]))
     check_values(model, tmp_path, strange_rows())
 
 

@@ -74,7 +74,9 @@ def check_values(model: Any, folder: Any, X: Any, tolerance: float = TOLERANCE) 
         distance = np.abs(answers[name] - wanted) / width
         # Where next to nothing is likely, a quantile moves far with the last digit of a probability.
         assert (distance <= tolerance).mean() >= 0.9, (name, distance.max())
-        assert distance.max() <= 30 * tolerance, (name, distance.max())
+        levels = [prediction.cdf(values.reshape(len(prediction), -1)) for values in (answers[name], wanted)]
+        is_near = np.abs(levels[0] - levels[1]).reshape(distance.shape) <= 5 * tolerance
+        assert ((distance <= 30 * tolerance) | is_near).all(), (name, distance.max())
     assert np.array_equal(answers["knots"], prediction.knots)
     np.testing.assert_allclose(answers["cdf"], prediction.heights, rtol=0, atol=5 * tolerance)
     return answers

@@ -15,24 +15,27 @@ from diffor.methods.diffor.one_call import as_prediction, falling
 
 LEAST = 1e-6
 """Probabilities nearer to 0 and 1 than this are not told apart."""
+LEAST_SPREAD = 1e-4
+"""... nor are spreads below this share of the range."""
 
 
 class CrossFitted(nn.Module):
     """Kinds of networks that answer together: the weighted mean of their survival functions, recalibrated.
 
-    A kind's answer is the mean of its K networks. ``weights (kinds,)`` and ``calibration (3,)`` were decided by answers
-    to rows that the networks had not seen: the pooled survival s becomes the one with the logit
-    ``a log s - b log(1 - s) + c``, which rises in s.
+    A kind's answer is the mean of its K networks. ``weights (kinds,)`` and ``recalibration (3,)``, for
+    :func:`recalibrated`, were decided by answers to rows that the networks had not seen.
     """
 
     weights: Tensor
-    calibration: Tensor
+    recalibration: Tensor
+    widths: Tensor
 
     def __init__(self, borders: Borders, kinds: Sequence[FoldNetworks]) -> None:
         super().__init__()
         self.borders, self.kinds = borders, nn.ModuleList(kinds)
         self.register_buffer("weights", torch.full((len(kinds),), 1 / max(len(kinds), 1)))
-        self.register_buffer("calibration", torch.tensor([1.0, 1.0, 0.0]))
+        self.register_buffer("recalibration", torch.tensor([1.0, 0.0, 0.0]))
+        self.register_buffer("widths", torch.from_numpy(borders.widths).float(), persistent=False)
 
     @property
     def networks(self) -> list[FoldNetworks]:
@@ -48,19 +51,35 @@ class CrossFitted(nn.Module):
         if not parts:
             return inputs[0].new_zeros(n, len(self.borders))
         pooled = torch.einsum("k,kns->ns", self.weights, torch.stack(parts))
-        return recalibrated(pooled, self.calibration)[:n]  # the last of uneven rows would round otherwise
+        moved = recalibrated(pooled, self.recalibration, self.widths)
+        return moved[:n]  # the last of uneven rows would round otherwise
 
     def predict(self, inputs: Inputs, keys: Tensor, n_samples: int = 0, **side: Tensor) -> CdfPrediction:
         """Distribution of each row's target in [0, 1], in closed form. **Shape:** inputs of n rows -> n rows."""
         return as_prediction(self.borders, self.survival(inputs))
 
 
-def recalibrated(survival: Tensor, calibration: Tensor) -> Tensor:
-    """Survival functions moved as calibration says; it keeps their order. **Shape:** ``(n, S)``, ``(3,)``.
+def recalibrated(survival: Tensor, recalibration: Tensor, widths: Tensor) -> Tensor:
+    """Survival functions whose logits are scaled by ``a spread**b`` and shifted by c; they fall as before.
 
-    >>> recalibrated(torch.tensor([0.2, 0.5]), torch.tensor([2.0, 2.0, 0.0])).round(decimals=3)
-    tensor([0.0590, 0.5000])
+    Recalibration holds a, c and b: what is sure may have to become surer and what is unsure less sure, for networks
+    say too much the same of all rows. ``widths`` are those of the increments.
+
+    **Shape:** ``(n, S)``, ``(3,)``, ``(S,)`` -> ``(n, S)``.
+
+    >>> said, widths = torch.tensor([[0.5, 0.2]]), torch.tensor([0.5, 0.5])
+    >>> recalibrated(said, torch.tensor([2.0, 0.0, 0.0]), widths).round(decimals=3)
+    tensor([[0.5000, 0.0590]])
     """
-    inner = survival.clamp(LEAST, 1 - LEAST)
-    above, below, shift = calibration.unbind()
-    return torch.sigmoid(above * inner.log() - below * torch.log1p(-inner) + shift)
+    scale, shift, by_spread = recalibration.unbind()
+    slope = scale * spread_of(survival, widths)[:, None] ** by_spread
+    return torch.sigmoid(slope * torch.logit(survival.clamp(LEAST, 1 - LEAST)) + shift)
+
+
+def spread_of(survival: Tensor, widths: Tensor) -> Tensor:
+    """Half the mean distance of two draws, as a share of the range. **Shape:** ``(n, S)``, ``(S,)`` -> ``(n,)``.
+
+    >>> spread_of(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([0.5, 0.5]))
+    tensor([2.5010e-01, 1.0000e-04])
+    """
+    return (survival * (1 - survival) * widths).sum(dim=1) + LEAST_SPREAD

@@ -143,7 +143,8 @@ def fit_cross_fitted(
     if score is not None and trained:
         model.weights.copy_(torch.from_numpy(weigh_kinds(answers, score)))
         pooled = torch.einsum("k,kns->ns", model.weights, torch.stack(answers))
-        model.calibration.copy_(torch.from_numpy(fit_calibration(pooled, score)))
+        found = fit_calibration(problem.borders, pooled, problem.data.y, problem.data.weights)
+        model.recalibration.copy_(torch.from_numpy(found))
         history.best_score = score.of(pooled)
     return model, history, pooled
 
@@ -258,7 +259,7 @@ def fit_table(
     made = [(KINDS[kind][0], turned(config, KINDS[kind][1])) for kind in kinds]
     run = name_folds(fingerprint, held, problem.data)
     model, history, pooled = fit_cross_fitted(table.inputs, problem, made, run, tracking)
-    return Core(priors, model, history, recalibrated(pooled, model.calibration).cpu())
+    return Core(priors, model, history, recalibrated(pooled, model.recalibration, model.widths).cpu())
 
 
 def name_folds(fingerprint: str, held: Held, data: Rows) -> str:

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, logit
 from torch import Tensor, nn
 
 from diffor.core.method import Inputs
 from diffor.encoders.tabular.fold_networks import FoldNetworks
-from diffor.estimators.cross_fitted import LEAST
+from diffor.estimators.cross_fitted import LEAST, spread_of
 from diffor.methods.diffor.borders import Borders
-from diffor.methods.diffor.one_call import falling
+from diffor.methods.diffor.one_call import as_prediction, falling
 from diffor.training.batches import Rows, step_seed
 from diffor.training.distributed import World
 
+Floats = NDArray[np.float64]
 Held = NDArray[np.bool_]
 """Which rows each network does not learn from. **Shape:** ``(K, n)``."""
 
@@ -26,7 +28,11 @@ EVEN_WEIGHTS = 0.002
 """What weights of kinds that are not even must gain, in units of the score of a constant."""
 CALIBRATION_ROWS = 50.0
 """Rows that no recalibration is worth: with fewer, survival functions stay nearly as they are."""
-MAX_CALIBRATION_ROWS = 20_000
+CRPS_COUNTS = 2.0
+"""What the logarithm of the CRPS counts beside that of the likelihood: with less, a law of two modes loses CRPS."""
+MAX_CALIBRATION_ROWS = 5_000
+CALIBRATION_BOUNDS = [(-1.6, 1.6), (None, None), (-1.0, 1.0)]
+"""Of the logarithm of a slope, a shift, and how much the slope depends on the spread."""
 
 
 # --- who is held out ---
@@ -191,25 +197,43 @@ def weigh_kinds(answers: Sequence[Tensor], score: HeldOutScore) -> NDArray[np.fl
     return np.asarray(weights / weights.sum(), dtype=np.float32)
 
 
-def fit_calibration(survival: Tensor, score: HeldOutScore) -> NDArray[np.float32]:
-    """Recalibration of pooled answers by logistic regression of what happened on what was said. **Shape:** -> ``(3,)``.
+def fit_calibration(borders: Borders, survival: Tensor, y: Tensor, weights: Tensor | None = None) -> Floats:
+    """Recalibration of pooled answers (:func:`~diffor.estimators.cross_fitted.recalibrated`) that suits what happened.
 
-    It is drawn to none at all, as if so many more rows had shown that none is needed.
+    It makes likely where truths stand in their distributions, so that intervals hold as much as they say, and the CRPS
+    small: likelihood alone would be surer about which of two separate modes it will be than it should. It is drawn
+    to none at all, as if so many more rows had shown that none is needed. Rows of NaN, which have no answer, and rows
+    without weight do not count.
+
+    **Shape:** survival functions ``(n, S)``, y and weights ``(n,)`` -> ``(3,)``.
     """
-    known = np.flatnonzero(score.held.any(axis=0))[:: max(1, score.held.shape[1] // MAX_CALIBRATION_ROWS)]
-    rows = torch.from_numpy(known).to(survival.device)
-    said = survival[rows].double().clamp(LEAST, 1 - LEAST).cpu().numpy()
-    happened = score.filled[rows].double().cpu().numpy().ravel()
-    columns = np.stack([np.log(said).ravel(), -np.log1p(-said).ravel(), np.ones(said.size)], axis=1)
-    counts = np.ones(said.shape) if score.weights is None else np.broadcast_to(
-        score.weights[rows].double().cpu().numpy()[:, None], said.shape)  # fmt: skip
-    none = np.array([1.0, 1.0, 0.0])
-    drawn = CALIBRATION_ROWS * said.shape[1] * np.array([0.1, 0.1, 0.1])
-    found = none.copy()
-    for _ in range(20):
-        expected = expit(columns @ found)
-        slope = columns.T @ (counts.ravel() * (expected - happened)) + drawn * (found - none)
-        curvature = (columns * (counts.ravel() * expected * (1 - expected))[:, None]).T @ columns + np.diag(drawn)
-        found = found - np.linalg.solve(curvature, slope).clip(-0.5, 0.5)
-    found[:2] = found[:2].clip(0.2, 5.0)
-    return np.asarray(found, dtype=np.float32)
+    does_count = ~survival.isnan().any(dim=1)
+    if weights is not None:
+        does_count &= weights > 0
+    known = torch.nonzero(does_count)[:, 0]
+    known = known[:: max(1, len(known) // MAX_CALIBRATION_ROWS)]
+    if not len(known):
+        return np.array([1.0, 0.0, 0.0])
+    said, truth = survival[known].double().cpu(), y[known].double().cpu()
+    counts = np.ones(len(known)) if weights is None else weights[known].double().cpu().numpy()
+    filled, widths = borders.fill(truth).numpy(), borders.widths
+    log_spread = np.log(spread_of(said, torch.from_numpy(widths)).numpy())
+    typical = np.average(log_spread, weights=counts)
+    prediction = as_prediction(borders, said)
+    reached, passed = 1 - prediction.cdf_below(truth), 1 - prediction.cdf(truth)
+    is_atom = reached - passed > LEAST
+    ends = np.stack([reached, passed]).clip(LEAST, 1 - LEAST)
+    logits, logits_at_ends = logit(said.numpy().clip(LEAST, 1 - LEAST)), logit(ends)
+
+    def missed(settings: Floats) -> float:
+        slope = np.exp(settings[0] + settings[2] * (log_spread - typical))
+        upper, lower = expit(slope * logits_at_ends + settings[1])
+        steepness = slope * upper * (1 - upper) / (ends[0] * (1 - ends[0]))
+        likely = np.maximum(np.where(is_atom, upper - lower, steepness), LEAST)
+        errors = np.square(expit(slope[:, None] * logits + settings[1]) - filled) @ widths
+        crps = max(counts @ errors / counts.sum(), np.finfo(float).tiny)
+        drawn = CALIBRATION_ROWS / 2 * settings @ settings
+        return float((drawn - counts @ np.log(likely)) / counts.sum() + CRPS_COUNTS * np.log(crps))
+
+    scale, shift, by_spread = minimize(missed, np.zeros(3), method="L-BFGS-B", bounds=CALIBRATION_BOUNDS).x
+    return np.array([np.exp(scale - by_spread * typical), shift, by_spread])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from diffor.core.method import Encoder
 from diffor.encoders.images.networks import ImageTableEncoder
-from diffor.estimators.cross_fitted import LEAST, CrossFitted
+from diffor.estimators.cross_fitted import LEAST, LEAST_SPREAD, CrossFitted
 from diffor.estimators.grades import GradeEstimator
 from diffor.estimators.values import ValueEstimator
 from diffor.export.columns import RawColumns, TableRows, read_columns
@@ -97,7 +97,7 @@ def write_heights(graph: Graph, model: Estimator, knots: Knots) -> Value:
         heights = share @ heights.reshape(len(weights), -1)
     heights, least = heights.reshape(-1, width), 0.0
     if isinstance(network, CrossFitted):
-        heights, least = _recalibrate(heights, network.calibration.tolist())
+        heights, least = _recalibrate(heights, network, source)
     low, high = np.where(ends[1], 1.0, least), np.where(ends[0], 0.0, 1.0 - least)
     low, high = np.where(ends[0], 0.0, low), np.where(ends[1], 1.0, high)
     bounds = [graph.constant(part.astype(np.float32)) for part in (low, high)]
@@ -118,16 +118,21 @@ def _ask_kinds(network: CrossFitted, model: Estimator, rows: TableRows, source: 
     return [ask_folds(kind, rows, prior, source) for kind in network.networks]
 
 
-def _recalibrate(heights: Value, calibration: list[float]) -> tuple[Value, float]:
+def _recalibrate(heights: Value, network: CrossFitted, source: Array) -> tuple[Value, float]:
     """As :func:`~diffor.estimators.cross_fitted.recalibrated`, seen from below; also the least height that is left.
 
     **Shape:** ``(n, m)``, kept.
     """
-    of_survival, of_height, shift = calibration
-    if (of_survival, of_height, shift) == (1.0, 1.0, 0.0):
+    scale, shift, by_spread = network.recalibration.tolist()
+    if (scale, shift, by_spread) == (1.0, 0.0, 0.0):
         return heights, LEAST
-    log, inner = heights.graph.apply, heights.clip(LEAST, 1 - LEAST)
-    return (log("Log", inner) * of_height - log("Log", 1.0 - inner) * of_survival - shift).sigmoid(), 0.0
+    apply, inner = heights.graph.apply, heights.clip(LEAST, 1 - LEAST)
+    increments, first = np.unique(source, return_index=True)  # an increment may stand at several knots
+    widths = np.zeros((len(source), 1), dtype=np.float32)
+    widths[first, 0] = np.pad(network.widths.cpu().numpy(), 1)[increments]
+    spread = (heights * (1.0 - heights)) @ heights.graph.constant(widths) + LEAST_SPREAD
+    slope = apply("Exp", apply("Log", spread) * by_spread) * scale
+    return ((apply("Log", inner) - apply("Log", 1.0 - inner)) * slope - shift).sigmoid(), 0.0
 
 
 def read_rows(graph: Graph, model: Estimator) -> tuple[Value | None, TableRows | None]:
