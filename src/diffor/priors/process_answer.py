@@ -12,7 +12,8 @@ from diffor.method import KERNEL_ROWS, fill_up
 from diffor.priors.kernel import Kernel
 
 SINGLE_NORM = 300.0
-"""Below this length of the worths nearness is found in single precision: answers move by 2e-5 of the target's spread."""
+"""Below this length of the worths nearness is found in single precision: answers move by 2e-5 of the spread of targets,
+and by more only where the trees of the spread tell two sides of a limit apart."""
 PIECE = 1 << 17
 """Likenesses that are found at a time: they stay in the processor's cache."""
 
