@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from diffor.encoders import TabularInputs
@@ -240,7 +241,8 @@ def fit_table(
     known = prior if len(reference) else ()  # nothing needs to be known of a target that is always the same
     until = None if config.time_limit is None else started + PRIORS_SHARE * config.time_limit
     even = data.y.double().numpy()
-    priors, seen = fit_priors(known, rows, coordinate, weights, folds, config.seed, until, config.verbose, even)
+    with threadpool_limits(torch.get_num_threads(), "blas"):  # scipy's own threads do not ask torch how many
+        priors, seen = fit_priors(known, rows, coordinate, weights, folds, config.seed, until, config.verbose, even)
     places = seen[:, ::2].copy()
     places[:, priors.are_even] = reference.coordinate(torch.from_numpy(places[:, priors.are_even])).numpy()
     count = count_increments(places, coordinate) if n_increments == "auto" else int(n_increments)

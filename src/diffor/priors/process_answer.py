@@ -11,8 +11,6 @@ from torch import Tensor
 from diffor.core.method import KERNEL_ROWS, fill_up
 from diffor.priors.kernel import Kernel
 
-SINGLE_NORM = 300.0
-"""Below this length of the worths nearness is found in single precision: answers move by 2e-5 of the spread of y."""
 PIECE = 1 << 17
 """Likenesses that are found at a time: they stay in the processor's cache."""
 
@@ -25,7 +23,7 @@ class ProcessAnswer(NamedTuple):
     known: Tensor
     """Known rows so seen, their squared length, and 1: a product gives squared distances. ``(p + r + 2, m)``."""
     slopes: Tensor
-    """What nearness to each known row is worth, in the precision that nearness needs. **Shape:** ``(m,)``."""
+    """What nearness to each known row is worth. **Shape:** ``(m,)``."""
     line: Tensor
     """What each column is worth by itself. **Shape:** ``(p,)``."""
     is_smooth: bool
@@ -41,9 +39,7 @@ class ProcessAnswer(NamedTuple):
         squares = scaled.square().sum(dim=1, keepdim=True)
         beside = torch.cat([-2 * scaled, squares, torch.ones_like(squares)], dim=1).T.contiguous()
         line = known.T @ slopes * (linear / max(known.shape[1], 1))
-        worth = near * slopes
-        # Likenesses that are rounded miss by their rounding times the length of what they are multiplied with.
-        return cls(view, beside, worth.float() if float(worth.norm()) < SINGLE_NORM else worth, line, is_smooth)
+        return cls(view, beside, near * slopes, line, is_smooth)
 
     def predict(self, columns: Tensor) -> Tensor:
         """The expected target. **Shape:** ``(n, p)`` -> ``(n,)``."""
@@ -56,11 +52,10 @@ class ProcessAnswer(NamedTuple):
     def _answer(self, columns: Tensor) -> Tensor:
         scaled = columns @ self.view
         squares = scaled.square().sum(dim=1, keepdim=True)
-        apart = torch.cat([scaled, torch.ones_like(squares), squares], dim=1) @ self.known
-        apart = apart.to(self.slopes.dtype).clamp_(min=0)
+        apart = (torch.cat([scaled, torch.ones_like(squares), squares], dim=1) @ self.known).clamp_(min=0)
         if self.is_smooth:
             likeness = apart.mul_(-0.5).exp_()
         else:
             root = apart.sqrt()
             likeness = apart.mul_(1 / 3).add_(root).add_(1).mul_(root.neg_().exp_())
-        return (likeness @ self.slopes).to(columns.dtype) + columns @ self.line
+        return likeness @ self.slopes + columns @ self.line

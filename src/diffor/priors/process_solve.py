@@ -41,10 +41,7 @@ def slopes_exactly(kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor
 
 
 def _factor_and_slopes(kernel: Kernel, rows: Tensor, target: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The lower factor of the covariance, and what likeness to each row is worth.
-
-    **Shape:** -> ``(n, n)``, ``(n,)``.
-    """
+    """The factor of the covariance, and what likeness to each row is worth. **Shape:** -> ``(n, n)``, ``(n,)``."""
     covariance = kernel.between(rows, rows)
     covariance.diagonal().add_(kernel.noise / weights)
     factor = steady_cholesky(covariance)
@@ -97,10 +94,7 @@ def _regress(
 
 
 def solve_triangle(factor: Tensor, values: Tensor) -> Tensor:
-    """The inverse of a lower triangle times columns, which are lost.
-
-    **Shape:** ``(m, m)``, ``(m, n)`` -> ``(m, n)``.
-    """
+    """A lower triangle's inverse times columns, which are lost. **Shape:** ``(m, m)``, ``(m, n)`` -> ``(m, n)``."""
     from scipy.linalg.blas import dtrsm
 
     # Transposed, arrays are what Fortran expects; torch's own takes half as long again.
