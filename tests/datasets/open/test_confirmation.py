@@ -95,7 +95,7 @@ def test_ordered_words_are_numbers_in_their_order():
     assert (mood.x["income"].max(), mood.x["attend"].max()) == (11, 8)
     assert mood.x["income"].isna().sum() == 2092
     assert known_ranks(pd.Series(["never", None, "more thn once wk"]), ATTENDANCES).tolist()[::2] == [0, 8]
-    with pytest.raises(ValueError, match=r"must be one of never, .*, but sometimes"):
+    with pytest.raises(ValueError, match=r"must be one of never, .*, but got sometimes"):
         known_ranks(pd.Series(["sometimes"], name="attend"), ATTENDANCES)
 
 
