@@ -288,8 +288,7 @@ def test_every_kind_of_damage_is_found(asked: Run, root: Path, tmp_path: Path) -
 # --- wrong use ---
 
 WRONG = {
-    "datasets utkfase": "NAME must be a data set, but 'utkfase' is none (did you mean 'utkface'?); see diffor "
-    "datasets",
+    "datasets utkfase": "NAME must be a data set, but 'utkfase' is none (did you mean 'utkface'?); see diffor datasets",
     "datasets --check": "--check is for one data set, but none is named; add its NAME",
     "datasets --root nowhere": "--root must be an existing folder, but nowhere is none; check the path",
     "datasets utkface --roots .": "datasets has no option --roots (did you mean '--root'?)",
