@@ -28,8 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from diffor.datasets.paper.lifetime import CLICKS, HASHES, Criteo
-from diffor.datasets.readers.arrow_cache import PROGRESS
+from diffor.datasets.paper.lifetime import CLICKS, HASHES, criteo_table, survey_criteo
 from diffor.datasets.readers.reading import CACHE_FOLDER
 from diffor.files import provenance
 from diffor.files.provenance import peak_mib
@@ -127,12 +126,12 @@ def read_all(root: Path) -> dict[str, Any]:
     import pyarrow.parquet  # noqa: F401  importing is no part of reading
 
     path = next(root.rglob("CriteoSearchData"))
-    loader, imported = Criteo(), peak_mib()
+    imported = peak_mib()
     stage = Stage()
-    table = loader.open(path, CLICKS, root)
+    table = criteo_table(root)
     found = stage.figures("cache", table.n_rows)
     stage = Stage()
-    samples, report = loader.survey(root)
+    samples, report = survey_criteo(root)
     found |= stage.figures("load", table.n_rows)
     assert report.n_kept == len(samples) == table.n_rows
     stage = Stage()
@@ -142,7 +141,7 @@ def read_all(root: Path) -> dict[str, Any]:
         "rows": table.n_rows,
         "bytes": path.stat().st_size,
         "parts": len(table.parts),
-        "cache_bytes": sum(part.stat().st_size for part in table.parts),
+        "cache_bytes": sum(part.path.stat().st_size for part in table.parts),
         "samples_mib": float(samples.x.memory_usage(index=False).sum() + 2 * samples.y.nbytes) / MIB,
         "imported_mib": imported,
         **found,
@@ -156,7 +155,7 @@ def read_into_cache(root: Path) -> dict[str, Any]:
     import pyarrow.parquet  # noqa: F401
 
     stage = Stage()
-    table = Criteo().open(next(root.rglob("CriteoSearchData")), CLICKS, root)
+    table = criteo_table(root)
     return stage.figures("cache", table.n_rows)
 
 
@@ -184,29 +183,22 @@ def hold_the_same(first: Path, second: Path) -> bool:
     )
 
 
-def n_parts_done(cache: Path) -> int:
-    """How many parts the cache says are done."""
-    found = next(cache.rglob(PROGRESS), None)
-    return 0 if found is None else len(json.loads(found.read_text(encoding="utf-8"))["parts"])
-
-
 def kill_and_resume(root: Path, environment: dict[str, str]) -> dict[str, Any]:
     """Make the cache anew, kill the process at half of it, and let another one do the rest."""
     cache, undisturbed = root / CACHE_FOLDER, root / "undisturbed"
     cache.rename(undisturbed)
     n_half = -(-len(parts_of(undisturbed)) // 2)
     process = subprocess.Popen(own_command("--cache", root), stdout=subprocess.PIPE, env=environment)
-    while n_parts_done(cache) < n_half and process.poll() is None:
+    while len(parts_of(cache)) < n_half and process.poll() is None:
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    n_done = n_parts_done(cache)
-    before = list(parts_of(cache).items())[:n_done]
+    before = parts_of(cache)
     found = answer_of(own_command("--cache", root), environment)
     after = parts_of(cache)
     return {
-        "killed_at_parts": n_done,
-        "kept_parts": sum(after.get(path) == written for path, written in before),
+        "killed_at_parts": len(before),
+        "kept_parts": sum(after.get(path) == written for path, written in before.items()),
         "resumed_seconds": found["cache_seconds"],
         "resumed_cpu_seconds": found["cache_cpu_seconds"],
         "resumed_peak_mib": found["cache_peak_mib"],

@@ -24,15 +24,21 @@ close = pytest.approx
 # Numbers known from elsewhere.
 
 
-def test_gini_golden():
+def gaussian_crps(y, mean, sd):
+    """The closed form."""
+    from scipy.stats import norm
+
+    z = (np.asarray(y) - mean) / sd
+    return np.mean(sd * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / math.sqrt(math.pi)))
+
+
+def test_golden_numbers():
     assert metrics.normalized_gini([0, 0, 5, 1, 10], [0.1, 0.3, 2, 0.2, 1]) == close(0.675 / 0.825)
-    assert round(metrics.normalized_gini([0, 0, 5, 1, 10], [0.1, 0.3, 2, 0.2, 1]), 6) == 0.818182
-
-
-def test_crps_golden():
     assert metrics.crps_samples([3], [[1, 2, 4]]) == close(2 / 3)
     assert metrics.crps_samples([3], [[1, 2, 4]], fair=True) == close(1 / 3)
-    assert round(metrics.crps_gaussian([3], [2], [1.5]), 6) == 0.607075
+    assert metrics.crps_samples([1.0, 5.0], [[2.0], [2.0]]) == metrics.mae([1, 5], [2, 2])
+    assert metrics.rps([4], [[1, 0, 0, 0, 0]]) == 4.0
+    assert metrics.rps([0], [[1]]) == 0.0
 
 
 def test_the_three_tie_rules_differ_as_published_numbers_do():
@@ -41,11 +47,11 @@ def test_the_three_tie_rules_differ_as_published_numbers_do():
     y = rng.integers(0, 6, 3000)
     p = y + rng.normal(scale=2.7, size=3000)
     skip, strict, correct = (metrics.xauc(y, p, ties) for ties in TIES)
-    share = metrics.label_tie_share(y)
+    counts = np.bincount(y)
+    share = (counts * (counts - 1)).sum() / (3000 * 2999)
     assert strict == close(skip * (1 - share))
     assert correct == close(strict + share)
     assert (strict, correct, skip) == close((0.601, 0.768, 0.721), abs=0.02)
-    assert metrics.xauc(y, y, "strict") == close(1 - share)
 
 
 # Pairs.
@@ -77,76 +83,32 @@ def labelled(draw, min_size=2, max_size=24):
 
 
 @settings(deadline=None, max_examples=150)
-@given(labelled(), st.sampled_from(TIES))
-def test_xauc_equals_all_pairs(data, ties):
+@given(labelled(), st.sampled_from(TIES), st.sampled_from(["none", "counts", "fractions"]))
+def test_xauc_equals_all_pairs(data, ties, kind):
     y, p, random = data
-    for w in (None, np.array([random.randint(1, 3) for _ in y], float)):
-        expected = brute_xauc(y, p, ties, w)
-        if expected is None:
-            with pytest.raises(ValueError, match="xauc needs two rows with different y_true"):
-                metrics.xauc(y, p, ties, sample_weight=w)
-        else:
-            assert metrics.xauc(y, p, ties, sample_weight=w) == close(expected, abs=1e-12)
-
-
-@settings(deadline=None, max_examples=60)
-@given(labelled())
-def test_xauc_with_fractional_weights_equals_all_pairs(data):
-    y, p, random = data
-    w = np.array([random.random() + 0.01 for _ in y])
-    expected = brute_xauc(y, p, "skip", w)
-    if expected is not None:
-        assert metrics.xauc(y, p, sample_weight=w) == close(expected, abs=1e-12)
-
-
-@settings(deadline=None, max_examples=80)
-@given(labelled(), st.sampled_from(TIES))
-def test_xgauc_equals_a_loop_over_groups(data, ties):
-    y, p, random = data
-    groups = np.array([random.choice("abcde") for _ in y])
-    scores, sizes = [], []
-    for group in np.unique(groups):
-        inside = groups == group
-        score = brute_xauc(y[inside], p[inside], ties)
-        if score is not None:
-            scores.append(score)
-            sizes.append(inside.sum())
-    if scores:
-        assert metrics.xgauc(y, p, groups, ties) == close(np.average(scores, weights=sizes), abs=1e-12)
+    w = {"none": None, "counts": [random.randint(1, 3) for _ in y], "fractions": [random.random() + 0.01 for _ in y]}[
+        kind
+    ]
+    ties = "skip" if kind == "fractions" else ties
+    expected = brute_xauc(y, p, ties, w)
+    if expected is None:
+        with pytest.raises(ValueError, match="xauc needs two rows with different y_true"):
+            metrics.xauc(y, p, ties, sample_weight=w)
     else:
-        with pytest.raises(ValueError, match="xgauc needs a group with a pair to compare"):
-            metrics.xgauc(y, p, groups, ties)
-
-
-def test_xgauc_leaves_out_single_rows_and_constant_groups():
-    y, p = [1, 2, 7, 5, 5], [1, 2, 0, 3, 4]
-    assert metrics.xgauc(y, p, [0, 0, 1, 2, 2]) == 1.0
-    assert metrics.xgauc(y, p, [0, 0, 1, 2, 2], "strict") == 0.5
+        assert metrics.xauc(y, p, ties, sample_weight=w) == close(expected, abs=1e-12)
 
 
 def test_xauc_of_many_rows():
+    from scipy.stats import kendalltau
+
     rng = np.random.default_rng(0)
     y = rng.permutation(60_000)
     assert metrics.xauc(y, y) == 1.0
     assert metrics.xauc(y, -y) == 0.0
     assert metrics.xauc(y, np.zeros(len(y))) == 0.5
     assert metrics.xauc(y, rng.normal(size=len(y))) == close(0.5, abs=0.01)
-    assert metrics.xgauc(y, y, y % 15_000) == 1.0
-
-
-def test_xauc_agrees_with_kendall():
-    from scipy.stats import kendalltau
-
-    rng = np.random.default_rng(1)
-    y = rng.normal(size=5001)
-    p = y + rng.normal(size=5001)
+    p = y + rng.normal(scale=30_000, size=len(y))
     assert metrics.xauc(y, p) == close((kendalltau(y, p).statistic + 1) / 2)
-
-
-def test_label_tie_share():
-    assert metrics.label_tie_share([1, 1, 1]) == 1.0
-    assert metrics.label_tie_share([1, 2, 3]) == 0.0
-    assert metrics.label_tie_share([1, 1, 2, 2]) == close(2 / 6)
 
 
 # Correlation, Gini.
@@ -220,32 +182,16 @@ def test_cs_includes_its_limit_and_rounds_on_request():
 
 @settings(deadline=None, max_examples=60)
 @given(labelled())
-def test_qwk_equals_its_table_of_grades(data):
-    y, p, random = data
-    p = np.floor(p)
-    n_grades = 51
-    w = np.array([random.randint(0, 3) for _ in y], float)
-    w[0] = 1.0
-    observed = np.zeros((n_grades, n_grades))
-    np.add.at(observed, (y.astype(int), p.astype(int)), w)
-    expected = np.outer(observed.sum(1), observed.sum(0)) / w.sum()
-    distance = np.subtract.outer(np.arange(n_grades), np.arange(n_grades)) ** 2 / (n_grades - 1) ** 2
-    if (distance * expected).sum() > 1e-12:
-        kappa = 1 - (distance * observed).sum() / (distance * expected).sum()
-        assert metrics.qwk(y, p, sample_weight=w) == close(kappa)
-        assert metrics.qwk(y, p, n_grades=n_grades, sample_weight=w) == close(kappa)
-        assert metrics.qwk(y, p, labels=range(n_grades), sample_weight=w) == close(kappa)
-
-
-def test_qwk_agrees_with_scikit_learn_and_keeps_missing_grades():
+def test_qwk_agrees_with_scikit_learn(data):
     from sklearn.metrics import cohen_kappa_score
 
-    y, p = [0, 0, 3, 1, 3, 0], [0, 1, 3, 0, 0, 1]
-    expected = cohen_kappa_score(y, p, weights="quadratic", labels=[0, 1, 2, 3])
-    assert metrics.qwk(y, p) == close(expected)
-    assert metrics.qwk(y, p, n_grades=7) == close(expected)
-    words = np.array(["none", "mild", "bad", "worst"])
-    assert metrics.qwk(words[y], words[p], labels=list(words)) == close(expected)
+    y, p, random = data
+    p, w = np.floor(p), [random.randint(1, 3) for _ in y]
+    if np.ptp(np.concatenate([y, p])):
+        expected = cohen_kappa_score(y, p, weights="quadratic", labels=range(51), sample_weight=w)
+        assert (
+            metrics.qwk(y, p, sample_weight=w) == metrics.qwk(y, p, 51, sample_weight=w) == close(expected, abs=1e-12)
+        )
 
 
 def test_qwk_of_one_grade_is_zero_and_says_so():
@@ -271,32 +217,20 @@ def test_crps_of_samples_equals_all_pairs():
     assert metrics.crps_samples(y, x, fair=True) == close(np.mean(distance - spread / 72))
 
 
-def test_crps_of_one_sample_is_the_absolute_error():
-    y, p = [1.0, 5.0], [2.0, 2.0]
-    assert metrics.crps_samples(y, np.array(p)[:, None]) == metrics.mae(y, p)
-    assert metrics.crps_gaussian(y, p, [0, 0]) == metrics.mae(y, p)
-
-
-def test_crps_from_samples_quantiles_and_bins_meet_the_closed_form():
+def test_crps_meets_the_closed_form():
     from scipy.stats import norm
 
-    y = np.array([3.0, 1.0, 2.2])
-    exact = metrics.crps_gaussian(y, [2.0] * 3, [1.5] * 3)
-    levels = (np.arange(2000) + 0.5) / 2000
-    quantiles = np.tile(norm.ppf(levels, 2, 1.5), (3, 1))
-    edges = np.linspace(-8, 12, 4001)
-    bins = np.tile(np.diff(norm.cdf(edges, 2, 1.5)), (3, 1))
-    assert metrics.crps_samples(y, quantiles) == close(exact, abs=1e-3)
-    assert metrics.crps_quantiles(y, quantiles, levels) == close(exact, abs=1e-3)
-    assert metrics.crps_bins(y, bins / bins.sum(1, keepdims=True), edges) == close(exact, abs=1e-2)
-
-
-def test_fair_crps_does_not_depend_on_the_number_of_samples():
+    y, levels = np.array([3.0, 1.0, 2.2]), (np.arange(2000) + 0.5) / 2000
+    assert metrics.crps_samples(y, np.tile(norm.ppf(levels, 2, 1.5), (3, 1))) == close(
+        gaussian_crps(y, 2, 1.5), abs=1e-3
+    )
+    grid = np.linspace(-9, 11, 20001)
+    cdf = norm.cdf(grid, np.full((3, 1), 2), 1.5)
+    assert metrics.crps_grid(y, cdf, grid) == close(gaussian_crps(y, 2, 1.5), rel=1e-3)
     rng = np.random.default_rng(0)
-    y = rng.normal(size=20_000)
-    exact = metrics.crps_gaussian(y, np.zeros(20_000), np.ones(20_000))
-    few = rng.normal(size=(20_000, 3))
-    assert metrics.crps_samples(y, few, fair=True) == close(exact, abs=0.01)
+    y, few = rng.normal(size=20_000), rng.normal(size=(20_000, 3))
+    exact = gaussian_crps(y, 0, 1)
+    assert metrics.crps_samples(y, few, fair=True) == close(exact, abs=0.01)  # whatever the number of samples
     assert metrics.crps_samples(y, few) > exact + 0.1
 
 
@@ -316,14 +250,6 @@ def test_single_precision_samples_and_several_blocks(monkeypatch):
     assert metrics.qice([0.1] * 4000, np.full((4000, 5), 0.1, np.float32)) < 0.02
 
 
-def test_crps_on_a_fine_grid_is_that_of_the_distribution():
-    from scipy.stats import norm
-
-    grid, y = np.linspace(-9, 11, 20001), np.array([0.5, 3.0])
-    cdf = norm.cdf(grid, np.array([[1.0], [1.0]]), 1.5)
-    assert metrics.crps_grid(y, cdf, grid) == close(metrics.crps_gaussian(y, [1, 1], [1.5, 1.5]), rel=1e-3)
-
-
 def test_crps_on_a_grid_takes_away_what_lies_outside():
     half_outside, inside = [[0.5, 0.5, 0.75, 1.0]], [[0.0, 0.0, 0.5, 1.0]]
     assert metrics.crps_grid([1.5], half_outside, [0, 1, 2, 3]) == metrics.crps_grid([1.5], inside, [0, 1, 2, 3])
@@ -335,23 +261,6 @@ def test_the_grid_lies_over_the_training_targets_and_a_margin():
     assert len(grid) == 200
     assert (grid[0], grid[-1]) == close((-1.5, 9.5))
     assert np.diff(grid) == close(11 / 199)
-
-
-def test_crps_bins_is_the_sum_over_upper_edges():
-    p = [[0.1, 0.2, 0.3, 0.4]]
-    edges = [0, 1, 2, 4, 8]
-    assert metrics.crps_bins([2], p, edges) == close(0.1**2 + 0.7**2 + 2 * 0.4**2)
-    assert metrics.crps_bins([-3], p, edges) == close(0.9**2 + 0.7**2 + 2 * 0.4**2 + 3)
-    assert metrics.crps_bins([10], p, edges) == close(0.1**2 + 0.3**2 + 2 * 0.6**2 + 4 + 2)
-
-
-def test_rps_is_crps_of_bins_of_width_one():
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(5), size=20)
-    y = rng.integers(0, 5, 20)
-    assert metrics.rps(y, p) == close(metrics.crps_bins(y, p, np.arange(-1, 5)))
-    assert metrics.rps([4], [[1, 0, 0, 0, 0]]) == 4.0
-    assert metrics.rps([0], [[1]]) == 0.0
 
 
 def test_coverage_and_width_include_the_ends():
@@ -419,13 +328,10 @@ def make_rows(seed, n):
         "y": rng.integers(0, 5, n),
         "grades": rng.integers(0, 5, n),
         "p": rng.integers(0, 6, n) / 2,
-        "groups": rng.choice(["a", "b", "c"], n),
         "samples": rng.integers(0, 5, (n, 4)),
-        "quantiles": np.sort(rng.normal(size=(n, 3)), 1),
         "probabilities": rng.dirichlet(np.ones(5), n),
         "low": low,
         "high": low + rng.integers(0, 3, n),
-        "sd": rng.random(n),
     }
 
 
@@ -437,20 +343,13 @@ WEIGHTED = {
     "xauc": lambda r, **w: metrics.xauc(r["y"], r["p"], **w),
     "xauc_strict": lambda r, **w: metrics.xauc(r["y"], r["p"], "strict", **w),
     "xauc_correct": lambda r, **w: metrics.xauc(r["y"], r["p"], "correct", **w),
-    "xgauc": lambda r, **w: metrics.xgauc(r["y"], r["p"], r["groups"], **w),
-    "xgauc_strict": lambda r, **w: metrics.xgauc(r["y"], r["p"], r["groups"], "strict", **w),
-    "xgauc_correct": lambda r, **w: metrics.xgauc(r["y"], r["p"], r["groups"], "correct", **w),
     "lcc": lambda r, **w: metrics.lcc(r["y"], r["p"], **w),
     "srcc": lambda r, **w: metrics.srcc(r["y"], r["p"], **w),
     "normalized_gini": lambda r, **w: metrics.normalized_gini(r["y"], r["p"], **w),
     "qwk": lambda r, **w: metrics.qwk(r["y"], r["grades"], **w),
-    "qwk_labels": lambda r, **w: metrics.qwk(r["y"], r["grades"], labels=[4, 2, 0, 1, 3], **w),
     "accuracy_off_by": lambda r, **w: metrics.accuracy_off_by(r["y"], r["grades"], **w),
     "crps_samples": lambda r, **w: metrics.crps_samples(r["y"], r["samples"], **w),
     "crps_fair": lambda r, **w: metrics.crps_samples(r["y"], r["samples"], fair=True, **w),
-    "crps_quantiles": lambda r, **w: metrics.crps_quantiles(r["y"], r["quantiles"], [0.1, 0.5, 0.9], **w),
-    "crps_bins": lambda r, **w: metrics.crps_bins(r["y"], r["probabilities"], [0, 1, 2, 3, 3.5, 5], **w),
-    "crps_gaussian": lambda r, **w: metrics.crps_gaussian(r["y"], r["p"], r["sd"], **w),
     "rps": lambda r, **w: metrics.rps(r["y"], r["probabilities"], **w),
     "picp": lambda r, **w: metrics.picp(r["y"], r["samples"], 0.5, **w),
     "coverage": lambda r, **w: metrics.coverage(r["y"], r["low"], r["high"], **w),
@@ -502,7 +401,6 @@ def test_every_result_is_a_python_float():
     for name, function in WEIGHTED.items():
         assert type(function(rows)) is float, name
     assert type(metrics.qice(rows["y"], rows["samples"])) is float
-    assert type(metrics.label_tie_share(rows["y"])) is float
 
 
 # Refusals.
@@ -510,162 +408,47 @@ def test_every_result_is_a_python_float():
 ONE = [1.0, 2.0]
 BINS = [[0.5, 0.5], [0.5, 0.5]]
 REFUSED = [
-    (
-        lambda: metrics.mae([1, 2, 3], [1, 2]),
-        "y_true and y_pred must have the same length, but len(y_true)=3, len(",
-    ),
-    (lambda: metrics.mae([], []), "y_true must not be empty, but got y_true.shape=(0,); give at least one row"),
-    (lambda: metrics.mae([[1]], [1]), "y_true must have the shape (n,), but got y_true.shape=(1, 1); reshape it"),
-    (lambda: metrics.mae(ONE, [1, math.nan]), "y_pred must hold finite numbers, but got y_pred[1]=nan; drop or fill"),
-    (lambda: metrics.mae([math.inf, 1], ONE), "y_true must hold finite numbers, but got y_true[0]=inf; drop or fill"),
-    (lambda: metrics.mae(["a", "b"], ONE), "y_true must be an array of numbers, but list; convert it first"),
-    (lambda: metrics.mae(np.array(["1"]), [1]), "y_true must be an array of numbers, but got <U1; convert it first"),
-    (lambda: metrics.mae([object()], [1]), "y_true must be an array of numbers, but list; convert it first"),
-    (
-        lambda: metrics.mae(ONE, ONE, sample_weight=[1, -2]),
-        "sample_weight must not be negative, but got sample_weight[1]=-2.0; give rows to ignore the weight 0",
-    ),
-    (
-        lambda: metrics.mae(ONE, ONE, sample_weight=[0, 0]),
-        "sample_weight must have a positive sum, but got sum=0.0; give some row a positive weight",
-    ),
-    (
-        lambda: metrics.mae(ONE, ONE, sample_weight=[1]),
-        "y_true and sample_weight must have the same length, but len(y_true)=2, len(sample_weight)=1; pass them",
-    ),
-    (lambda: metrics.mae(ONE, ONE, sample_weight=[1, math.nan]), "sample_weight must hold finite numbers, but got "),
-    (
-        lambda: metrics.cs(ONE, ONE, limit=-1),
-        "limit must not be negative, but got limit=-1; give the largest accepted",
-    ),
-    (lambda: metrics.pinball(ONE, ONE, level=1), "level must lie strictly between 0 and 1, but got level=1; give 0.9"),
-    (lambda: metrics.xauc(ONE, ONE, ties="half"), "ties must be 'skip', 'strict' or 'correct', but got ties='half'; "),
-    (
-        lambda: metrics.xauc([3, 3], ONE),
-        "xauc needs two rows with different y_true, but got y_true=3.0 in all of 2 row(s); give more rows",
-    ),
-    (
-        lambda: metrics.xauc([3], [1], "strict"),
-        "xauc needs two rows, but got y_true=3.0 in all of 1 row(s); give more",
-    ),
-    (
-        lambda: metrics.xgauc(ONE, ONE, ["a", "b"]),
-        "xgauc needs a group with a pair to compare, but got 2 group(s) and 2 row(s), none with one; check",
-    ),
-    (lambda: metrics.xgauc(ONE, ONE, [["a", "b"]]), "groups must have the shape (n,), but got groups.shape=(1, 2); "),
-    (lambda: metrics.xgauc(ONE, ONE, [1, math.nan]), "groups must hold finite numbers, but got groups[1]=nan; "),
-    (
-        lambda: metrics.xgauc(ONE, ONE, np.array([1, "a"], object)),
-        "groups must be of one type, but a mixture that has no order; use strings",
-    ),
-    (lambda: metrics.xgauc(ONE, ONE, [1]), "y_true and y_pred and groups must have the same length, but got "),
-    (
-        lambda: metrics.label_tie_share([1]),
-        "y_true must hold at least two rows to make a pair, but len(y_true)=1; ",
-    ),
-    (
-        lambda: metrics.normalized_gini([-1, 2], ONE),
-        "y_true must not be negative to be shared out, but got y_true[0]=-1.0; shift it or choose xauc",
-    ),
-    (
-        lambda: metrics.normalized_gini([0, 0], ONE),
-        "y_true must have a positive sum to be shared out, but got sum=0.0; choose another metric",
-    ),
-    (
-        lambda: metrics.qwk([0, 1], [0.2, 1]),
-        "y_pred must hold grades, that is whole numbers, but got y_pred[0]=0.2; round or bin it first",
-    ),
-    (
-        lambda: metrics.qwk([0, 3], [0, 1], n_grades=3),
-        "y_true must lie in 0..2, but got y_true[1]=3; count grades from 0",
-    ),
-    (
-        lambda: metrics.qwk([0, 3], [0, 1], n_grades=0),
-        "n_grades must be positive, but got n_grades=0; count all grades",
-    ),
-    (
-        lambda: metrics.qwk([0, 1], [0, 1], 2, [0, 1]),
-        "n_grades and labels exclude each other, but got n_grades=2 and labels=[0, 1]; give one",
-    ),
-    (
-        lambda: metrics.qwk(["a", "b"], ["a", "c"], labels=["a", "b"]),
-        "y_pred must hold only the given labels, but got y_pred[1]='c'; add it to labels, or round or bin it first",
-    ),
-    (lambda: metrics.qwk([0], [0], labels=[0, 0]), "labels must differ from each other, but got labels=[0, 0]; drop"),
-    (lambda: metrics.qwk([[0]], [0], labels=[0]), "y_true must have the shape (n,), but got y_true.shape=(1, 1); "),
-    (
-        lambda: metrics.accuracy_off_by([0], [0], -1),
-        "distance must not be negative, but got distance=-1; 0 gives plain",
-    ),
-    (
-        lambda: metrics.accuracy_off_by([0], [0.5]),
-        "y_pred must hold grades, that is whole numbers, but got y_pred[0]=0.5",
-    ),
-    (lambda: metrics.rps([0, 2], BINS), "y_true must lie in 0..1, but got y_true[1]=2; count grades from 0"),
-    (
-        lambda: metrics.rps([0], [[-0.5, 1.5]]),
-        "probabilities must not be negative, but got probabilities[0, 0]=-0.5; apply a softmax first",
-    ),
-    (
-        lambda: metrics.rps([0], [[0.5, 0.25]]),
-        "probabilities.sum(axis=1) must be one, but probabilities.sum(axis=1)[0]=0.75; divide each row by its sum",
-    ),
-    (
-        lambda: metrics.coverage(ONE, [0, 3], [1, 2]),
-        "low must not exceed high, but got low=3.0 and high=2.0 in row 1; swap them",
-    ),
-    (
-        lambda: metrics.crps_samples(ONE, ONE),
-        "samples must have the shape (n, m), but got samples.shape=(2,); reshape",
-    ),
-    (
-        lambda: metrics.crps_samples([1], [[]]),
-        "samples must not be empty, but got samples.shape=(1, 0); give at least",
-    ),
-    (
-        lambda: metrics.crps_samples([1], [[1, math.nan]]),
-        "samples must hold finite numbers, but got samples[0, 1]=nan; ",
-    ),
-    (
-        lambda: metrics.crps_samples([1], [[1]], fair=True),
-        "samples must have two columns for fair=True, but got 1; draw more samples",
-    ),
-    (
-        lambda: metrics.crps_quantiles(ONE, BINS, [0, 0.5]),
-        "levels must lie strictly between 0 and 1, but got levels=[0, 0.5]; give 0.9 for 90 percent",
-    ),
-    (
-        lambda: metrics.crps_quantiles(ONE, BINS, [0.5]),
-        "levels must name each column of quantiles, but len(levels)=1 and quantiles.shape=(2, 2); give one level",
-    ),
-    (
-        lambda: metrics.crps_bins(ONE, BINS, [0, 1]),
-        "edges must have one entry more than there are bins, but len(edges)=2 and probabilities.shape=(2, 2); ",
-    ),
-    (
-        lambda: metrics.crps_grid(ONE, [[0.5, 1.0]] * 2, [0, 1, 2]),
-        "grid must increase and have a point for each of the 2 columns of cdf, two or more, but got 3 points",
-    ),
-    (
-        lambda: metrics.crps_grid(ONE, [[0.5, 1.0]] * 2, [1, 0]),
-        "grid must increase and have a point for each of the 2 columns of cdf, two or more, but got 2 points",
-    ),
-    (lambda: metrics.crps_grid(ONE, [[0.5, 1.5]] * 2, [0, 1]), "cdf must lie in [0, 1], but got cdf[0, 1]=1.5; give"),
-    (lambda: metrics.crps_bins(ONE, BINS, [0, 1, 1]), "edges must increase, but got edges=[0.0, 1.0, 1.0]; sort them"),
-    (lambda: metrics.crps_gaussian([1], [1], [-1]), "sd must not be negative, but got sd[0]=-1.0; give a standard"),
-    (lambda: metrics.qice(ONE, BINS, n_bins=1), "n_bins must be at least 2, but got n_bins=1; 10 is customary"),
-    (
-        lambda: metrics.picp(ONE, BINS, coverage=95),
-        "coverage must lie strictly between 0 and 1, but got coverage=95; ",
-    ),
-    (lambda: scorer("mea"), "name must be that of a metric, but got name='mea'; did you mean 'mae'?"),
-    (lambda: scorer("gini"), "name must be that of a metric, but got name='gini'; did you mean 'normalized_gini'?"),
-    (
-        lambda: scorer("crps_samples"),
-        "name must be that of a metric, but got name='crps_samples'; did you mean 'crps'?",
-    ),
-    (lambda: scorer("zzz"), "name must be that of a metric, but got name='zzz'; choose one of mae, rmse, cs, xauc"),
-    (lambda: scorer("coverage", 90), "coverage must lie strictly between 0 and 1, but got coverage=90; give 0.9"),
+    (lambda: metrics.mae([1, 2, 3], [1, 2]), "len(y_true)=3, len(y_pred)=2; pass them row by row"),
+    (lambda: metrics.mae([], []), "y_true.shape=(0,); give at least one row"),
+    (lambda: metrics.mae([[1]], [1]), "y_true.shape=(1, 1); reshape it"),
+    (lambda: metrics.mae(ONE, [1, math.nan]), "y_pred[1]=nan; drop or fill"),
+    (lambda: metrics.mae([math.inf, 1], ONE), "y_true[0]=inf; drop or fill"),
+    (lambda: metrics.mae(["a", "b"], ONE), "y_true must be an array of numbers, but got list; convert it first"),
+    (lambda: metrics.mae(np.array(["1"]), [1]), "<U1; convert it first"),
+    (lambda: metrics.mae([object()], [1]), "list; convert it first"),
+    (lambda: metrics.mae(ONE, ONE, sample_weight=[1, -2]), "sample_weight[1]=-2.0; give rows to ignore the weight 0"),
+    (lambda: metrics.mae(ONE, ONE, sample_weight=[0, 0]), "sum=0.0; give some row a positive weight"),
+    (lambda: metrics.mae(ONE, ONE, sample_weight=[1]), "len(y_true)=2, len(sample_weight)=1; pass them"),
+    (lambda: metrics.mae(ONE, ONE, sample_weight=[1, math.nan]), "sample_weight[1]=nan; drop or fill"),
+    (lambda: metrics.cs(ONE, ONE, limit=-1), "limit=-1; give the largest accepted"),
+    (lambda: metrics.pinball(ONE, ONE, level=1), "level=1; give 0.9"),
+    (lambda: metrics.xauc(ONE, ONE, ties="half"), "ties='half'; 'skip' is the default"),
+    (lambda: metrics.xauc([3, 3], ONE), "y_true=3.0 in all of 2 row(s); give more rows"),
+    (lambda: metrics.xauc([3], [1], "strict"), "y_true=3.0 in all of 1 row(s); give more"),
+    (lambda: metrics.normalized_gini([-1, 2], ONE), "y_true[0]=-1.0; shift it or choose xauc"),
+    (lambda: metrics.normalized_gini([0, 0], ONE), "sum=0.0; choose another metric"),
+    (lambda: metrics.qwk([0, 1], [0.2, 1]), "y_pred[0]=0.2; round or bin it first"),
+    (lambda: metrics.qwk([0, 3], [0, 1], n_grades=3), "y_true[1]=3; count grades from 0"),
+    (lambda: metrics.qwk([0, 3], [0, 1], n_grades=0), "n_grades=0; count all grades"),
+    (lambda: metrics.accuracy_off_by([0], [0], -1), "distance=-1; 0 gives plain"),
+    (lambda: metrics.accuracy_off_by([0], [0.5]), "y_pred[0]=0.5; round or bin"),
+    (lambda: metrics.rps([0, 2], BINS), "y_true[1]=2; count grades from 0"),
+    (lambda: metrics.rps([0], [[-0.5, 1.5]]), "probabilities[0, 0]=-0.5; apply a softmax first"),
+    (lambda: metrics.rps([0], [[0.5, 0.25]]), "probabilities.sum(axis=1)[0]=0.75; divide each row by its sum"),
+    (lambda: metrics.coverage(ONE, [0, 3], [1, 2]), "low=3.0 and high=2.0 in row 1; swap them"),
+    (lambda: metrics.crps_samples(ONE, ONE), "samples.shape=(2,); reshape"),
+    (lambda: metrics.crps_samples([1], [[]]), "samples.shape=(1, 0); give at least"),
+    (lambda: metrics.crps_samples([1], [[1, math.nan]]), "samples[0, 1]=nan; drop"),
+    (lambda: metrics.crps_samples([1], [[1]], fair=True), "but got 1; draw more samples"),
+    (lambda: metrics.crps_grid(ONE, [[0.5, 1.0]] * 2, [0, 1, 2]), "but got 3 points from 0 to 2; give the points"),
+    (lambda: metrics.crps_grid(ONE, [[0.5, 1.0]] * 2, [1, 0]), "but got 2 points from 1 to 0; give the points"),
+    (lambda: metrics.crps_grid(ONE, [[0.5, 1.5]] * 2, [0, 1]), "cdf[0, 1]=1.5; give"),
+    (lambda: metrics.qice(ONE, BINS, n_bins=1), "n_bins=1; 10 is customary"),
+    (lambda: metrics.picp(ONE, BINS, coverage=95), "coverage=95; give 0.9"),
+    (lambda: scorer("mea"), "name='mea' (did you mean 'mae'?)"),
+    (lambda: scorer("crps_samples"), "name='crps_samples' (did you mean 'crps_fair'?)"),
+    (lambda: scorer("zzz"), "must be one of mae, rmse, cs, xauc"),
+    (lambda: scorer("coverage", 90), "coverage=90; give 0.9"),
     (
         lambda: scorer("qice")(Gaussian().fit([[0], [1]], ONE), [[0], [1]], ONE, sample_weight=[1, 1]),
         "sample_weight must be None for qice, but it was given; leave it out",
@@ -673,11 +456,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message[:50] for _, message in REFUSED])
-def test_refusals_say_rule_value_and_cure(call, message):
-    with pytest.raises(ValueError, match="^" + re.escape(message)) as caught:
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
+def test_refusals_name_the_value_and_its_cure(call, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         call()
-    assert re.search("but .+; .+", str(caught.value))
 
 
 # The table and the scorers.
@@ -753,16 +535,17 @@ def test_scorers_survive_pickling_and_take_weights(name):
 
 
 def test_scorers_work_in_cross_validation():
-    from sklearn.model_selection import cross_val_score, cross_validate
+    from sklearn.linear_model import LinearRegression
+    from sklearn.model_selection import cross_val_score
 
     X, y = line_data()
     for name in METRICS:
         values = cross_val_score(Gaussian(whole=True), X, y, cv=3, scoring=scorer(name), error_score="raise")
         assert np.isfinite(values).all(), name
-    scoring = {name: scorer(name) for name in ("mae", "crps", "coverage")}
-    several = cross_validate(Gaussian(pair=False), X, y, cv=3, scoring=scoring, n_jobs=2, error_score="raise")
-    assert (several["test_crps"] > several["test_mae"]).all()
-    assert (several["test_crps"] < 0).all()
+    values = cross_val_score(LinearRegression(), X, y, cv=3, scoring=scorer("mae"), n_jobs=2, error_score="raise")
+    assert (values < 0).all()
+    with pytest.raises(TypeError, match="needs predict_distribution, but LinearRegression has none; choose another"):
+        scorer("crps")(LinearRegression().fit(X, y), X, y)
 
 
 def test_the_interval_scorer_passes_its_coverage_on():
@@ -800,34 +583,6 @@ def test_weights_reach_the_scorer_through_metadata_routing():
         for fitted, (_, test) in zip(models, folds, strict=True)
     ]
     assert weighted == close(np.array(expected))
-
-
-def test_several_scorers_share_weights():
-    from sklearn.inspection import permutation_importance
-
-    X, y = line_data()
-    scoring = {"mae": scorer("mae"), "qice": scorer("qice")}
-    model = Gaussian().fit(X, y)
-    found = permutation_importance(model, X, y, scoring=scoring, n_repeats=2, sample_weight=np.ones(len(y)))
-    assert found["mae"].importances_mean[0] > 0
-
-
-def test_scorer_names_the_missing_method():
-    from sklearn.linear_model import LinearRegression
-
-    model = LinearRegression().fit([[0], [1]], ONE)
-    expected = "crps needs predict_distribution, but LinearRegression has none; choose another metric"
-    with pytest.raises(TypeError, match=expected):
-        scorer("crps")(model, [[0]], [1])
-
-
-def test_pandas_input():
-    import pandas as pd
-
-    y, p = pd.Series([1, 2, 3], index=[7, 8, 9]), pd.Series([1, 2, 5], index=[3, 2, 1])
-    assert metrics.mae(y, p) == close(2 / 3)
-    assert metrics.crps_samples(y, pd.DataFrame({"a": p, "b": p})) == close(2 / 3)
-    assert metrics.xgauc(y, p, pd.Series(["u", "u", "v"])) == 1.0
 
 
 def test_the_module_imports_no_heavy_library():

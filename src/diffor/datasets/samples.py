@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
+TEST_SHARE = 0.2
+"""Share of the rows that is for testing where no split is given."""
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,16 @@ def random_group_split(groups: NDArray[np.int64], test_share: float, seed: int) 
     _, test_groups = random_split(len(names), test_share, seed)
     in_test = np.isin(member, test_groups)
     return np.flatnonzero(~in_test), np.flatnonzero(in_test)
+
+
+def split_rows(root: str | Path | None, index: int, n_rows: int) -> tuple[Rows, Rows]:
+    """A fifth of so many rows for testing, drawn by the index."""
+    return random_split(n_rows, TEST_SHARE, index)
+
+
+def split_read(root: str | Path | None, index: int, read: Callable[[str | Path | None], Samples]) -> tuple[Rows, Rows]:
+    """A fifth of the rows that are read for testing, drawn by the index: groups, such as people, stay together."""
+    samples = read(root)
+    if samples.groups is None:
+        return random_split(len(samples), TEST_SHARE, index)
+    return random_group_split(samples.groups, TEST_SHARE, index)

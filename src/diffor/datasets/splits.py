@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from diffor.datasets.readers.reading import Survey
+from diffor.datasets.readers.reading import check_choice
 from diffor.datasets.samples import Rows, Samples
 from diffor.errors import UserError
 
@@ -48,8 +47,8 @@ class Split:
             raise UserError(f"the parts of a split must not share rows, but {n_double} rows are in two parts")
         if not len(self.training) or not len(self.test):
             raise UserError(
-                f"a split must have training and test rows, but {len(self.training)} and {len(self.test)} "
-                "of them; use another protocol, or complete the files"
+                f"a split needs training and test rows, but has {len(self.training)} and {len(self.test)}; "
+                "use another protocol, or complete the files"
             )
 
     @property
@@ -70,40 +69,22 @@ def random_parts(
     >>> len(split.training), len(split.validation), len(split.test)
     (16, 2, 2)
     """
-    check_shares(shares)
     names, member, sizes = np.unique(
         np.arange(n_rows) if groups is None else np.asarray(groups), return_inverse=True, return_counts=True
     )
+    if len(names) < 3:
+        raise UserError(f"three parts need 3 groups or more, but there are {len(names)}; complete the files")
     order = np.random.default_rng(seed).permutation(len(names))
     centres = (np.cumsum(sizes[order]) - sizes[order] / 2) / n_rows
-    ends = _fill_parts(np.searchsorted(centres, np.cumsum(shares)[:2]).tolist(), len(names), shares)
+    first, second = np.searchsorted(centres, np.cumsum(shares)[:2])
+    second = min(max(second, 2), len(names) - 1)  # every part has a group
+    first = min(max(first, 1), second - 1)
     part = np.empty(len(names), dtype=np.int64)
-    part[order] = np.searchsorted(ends, np.arange(len(names)), side="right")
+    part[order] = np.searchsorted([first, second], np.arange(len(names)), side="right")
     return _split_by_part(part[member])
 
 
-def _fill_parts(ends: list[int], n_groups: int, shares: Sequence[float]) -> list[int]:
-    """Move the ends of the first two parts so that every part with a share has a group."""
-    wanted = [int(share > 0) for share in shares]
-    if n_groups < sum(wanted):
-        raise UserError(
-            f"{sum(wanted)} parts need {sum(wanted)} groups or more, but there are {n_groups}; complete the files"
-        )
-    second = min(max(ends[1], wanted[0] + wanted[1]), n_groups - wanted[2])
-    return [min(max(ends[0], wanted[0]), second - wanted[1]), second]
-
-
-def check_shares(shares: Sequence[float]) -> None:
-    """Refuse shares that are not three, negative, or do not add up to one; only validation may have none."""
-    sound = len(shares) == 3 and min(shares) >= 0 and abs(sum(shares) - 1) < 1e-9
-    if not sound or shares[0] == 0 or shares[2] == 0:
-        raise UserError(
-            "shares must be those of training, validation and test, add up to 1, and leave rows for training and test, "
-            f"but got shares={tuple(shares)}"
-        )
-
-
-def leave_group_out(groups: ArrayLike, index: int, validation_share: float = VALIDATION_SHARE) -> Split:
+def leave_group_out(groups: ArrayLike, index: int) -> Split:
     """All rows of one group for testing: the index counts the groups in their order.
 
     >>> leave_group_out([3, 3, 5, 5, 9], 1).test.tolist()
@@ -115,50 +96,48 @@ def leave_group_out(groups: ArrayLike, index: int, validation_share: float = VAL
             f"index must lie in 0 to {len(names) - 1}, because each of the {len(names)} groups is left out once, "
             f"but got index={index}"
         )
-    return named_test_rows(np.asarray(groups) == names[index], index, validation_share, groups)
+    return named_test_rows(np.asarray(groups) == names[index], index, groups)
 
 
-def named_test_rows(
-    is_test: ArrayLike, seed: int, validation_share: float = VALIDATION_SHARE, groups: ArrayLike | None = None
-) -> Split:
-    """Test rows that are named, and validation rows that the seed draws from the others.
+def named_test_rows(is_test: ArrayLike, seed: int | Sequence[int], groups: ArrayLike | None = None) -> Split:
+    """The test rows as given; a tenth of the others, drawn by the seed, is for validation, and groups stay whole.
 
-    >>> named_test_rows([0, 1, 0, 0], seed=0, validation_share=0.34).learning.tolist()
+    >>> named_test_rows([0, 1, 0, 0], seed=0).learning.tolist()
     [0, 2, 3]
     """
     chosen = np.asarray(is_test).astype(bool)
     others = np.flatnonzero(~chosen)
-    if not 0 <= validation_share < 1:
-        raise UserError(f"validation_share must lie in [0, 1), but got validation_share={validation_share}")
     if not len(others):
         return Split(others, others, np.flatnonzero(chosen))
     names = np.arange(len(chosen)) if groups is None else np.asarray(groups)
     member = np.unique(names[others], return_inverse=True)[1]
     n_groups = int(member.max()) + 1
-    # At least one group for validation where there is a share for it, and at least one for training.
-    n_validation = min(max(round(validation_share * n_groups), int(validation_share > 0)), n_groups - 1)
-    in_validation = np.zeros(n_groups, dtype=bool)
-    in_validation[np.random.default_rng(seed).permutation(n_groups)[:n_validation]] = True
-    in_validation = in_validation[member]
+    # At least one group for validation, and at least one for training.
+    n_validation = min(max(round(VALIDATION_SHARE * n_groups), 1), n_groups - 1)
+    in_validation = np.isin(member, np.random.default_rng(seed).permutation(n_groups)[:n_validation])
     return Split(others[~in_validation], others[in_validation], np.flatnonzero(chosen))
 
 
-def rank_parts(rank: ArrayLike, validation_rank: int = VALIDATION_RANK, test_rank: int = TEST_RANK) -> Split:
+def date_parts(dates: NDArray[np.float64], last_dates: tuple[int, int]) -> Split:
+    """Rows by date, as YYYYMMDD: training up to the first of the last dates, validation up to the second, then testing.
+
+    **Shape:** ``(n,)``.
+
+    >>> date_parts(np.array([20220408, 20220422, 20220429]), (20220421, 20220428)).test.tolist()
+    [2]
+    """
+    last_training, last_validation = last_dates
+    part = (dates > last_training).astype(np.int64) + (dates > last_validation)
+    return _split_by_part(part)
+
+
+def rank_parts(rank: ArrayLike) -> Split:
     """Celebrities by rank: the first are labelled best and for validation, the next for testing, all others to learn.
 
     >>> rank_parts([1, 3, 6, 5, 2]).test.tolist()
     [1, 3]
     """
-    if not 0 <= validation_rank < test_rank:
-        raise UserError(
-            f"ranks must rise from validation to test, but got validation_rank={validation_rank}, test_rank={test_rank}"
-        )
-    ranks = np.asarray(rank)
-    return Split(
-        np.flatnonzero(ranks > test_rank),
-        np.flatnonzero(ranks <= validation_rank),
-        np.flatnonzero((ranks > validation_rank) & (ranks <= test_rank)),
-    )
+    return _split_by_part(np.array([1, 2, 0])[np.searchsorted([VALIDATION_RANK, TEST_RANK], np.asarray(rank))])
 
 
 def folder_parts(folders: ArrayLike, index: int) -> Split:
@@ -209,9 +188,8 @@ def _split_by_part(part: NDArray[np.int64]) -> Split:
 
 
 def split_samples(samples: Samples, index: int, protocol: str = "random") -> Split:
-    """Divide samples by a protocol: ``random``, ``folders``, ``one-out``, ``rank`` or ``given``; see `PROTOCOLS`."""
-    if protocol not in PROTOCOLS:
-        raise UserError(f"protocol must be one of {', '.join(PROTOCOLS)}, but got protocol={protocol!r}")
+    """Divide samples by a protocol of `PROTOCOLS`."""
+    check_choice("protocol", protocol, list(PROTOCOLS))
     split = PROTOCOLS[protocol](samples, index)
     crossing = crossing_groups(split, samples.groups)
     if crossing:
@@ -237,10 +215,6 @@ def crossing_groups(split: Split, groups: ArrayLike | None) -> list[int]:
     return [int(name) for name in names[n_parts > 1]]
 
 
-def _random(samples: Samples, index: int) -> Split:
-    return random_parts(len(samples), index, groups=samples.groups)
-
-
 def _folders(samples: Samples, index: int) -> Split:
     if samples.groups is None:
         return folder_parts(alternating_folders(len(samples)), index)
@@ -253,14 +227,6 @@ def _one_out(samples: Samples, index: int) -> Split:
     return leave_group_out(samples.groups, index)
 
 
-def _rank(samples: Samples, index: int) -> Split:
-    return rank_parts(_side(samples, "rank"))
-
-
-def _given(samples: Samples, index: int) -> Split:
-    return named_test_rows(_side(samples, "test"), index, groups=samples.groups)
-
-
 def _side(samples: Samples, column: str) -> NDArray[np.float64]:
     if column not in samples.side:
         raise UserError(
@@ -271,18 +237,12 @@ def _side(samples: Samples, column: str) -> NDArray[np.float64]:
 
 
 PROTOCOLS: dict[str, Callable[[Samples, int], Split]] = {
-    "random": _random,
+    "random": lambda samples, index: random_parts(len(samples), index, groups=samples.groups),
     "folders": _folders,
     "one-out": _one_out,
-    "rank": _rank,
-    "given": _given,
+    "rank": lambda samples, index: rank_parts(_side(samples, "rank")),
+    "given": lambda samples, index: named_test_rows(_side(samples, "test"), index, samples.groups),
 }
 """``random``: 80 / 10 / 10, drawn by the index. ``folders``: the age benchmark's ten folders, in five splits.
 ``one-out``: the group that the index counts is for testing. ``rank``: by the rank of celebrities. ``given``: the test
 rows that the files name; the index draws the validation rows."""
-
-
-def split_files(root: str | Path | None, index: int, survey: Survey, protocol: str) -> tuple[Rows, Rows]:
-    """Learning and test rows of a data set that is read from files."""
-    split = split_samples(survey(root)[0], index, protocol)
-    return split.learning, split.test

@@ -1,14 +1,14 @@
-"""How good are predictions: points, grades, intervals and samples.
+"""Metrics of predictions: points, grades, intervals and distributions.
 
 Every metric takes the truth first and returns a float. Where a metric takes ``sample_weight``, a whole-number weight
 is the same as repeating the row that often, and weight 0 the same as leaving it out.
 
 | predicted thing | metrics |
 |---|---|
-| a number | `mae`, `rmse`, `cs`, `pinball`, `xauc`, `xgauc`, `lcc`, `srcc`, `normalized_gini` |
+| a number | `mae`, `rmse`, `cs`, `pinball`, `xauc`, `lcc`, `srcc`, `normalized_gini` |
 | a grade | `qwk`, `accuracy_off_by`, `rps` (grade probabilities) |
 | an interval | `coverage`, `interval_width` |
-| a distribution | `crps_samples`, `crps_quantiles`, `crps_bins`, `crps_grid`, `crps_gaussian`, `qice`, `picp` |
+| a distribution | `crps_samples`, `crps_grid`, `qice`, `picp` |
 
 `METRICS` lists those that need only the truth and one prediction; `scorer` makes scikit-learn scorers of them.
 `crps_each` and `pit_values` give a number for each row.
@@ -18,11 +18,8 @@ from __future__ import annotations
 
 from diffor.metrics.checks import FloatArray, IndexArray
 from diffor.metrics.distributions import (
-    crps_bins,
     crps_each,
-    crps_gaussian,
     crps_grid,
-    crps_quantiles,
     crps_samples,
     picp,
     pit_values,
@@ -31,7 +28,7 @@ from diffor.metrics.distributions import (
 )
 from diffor.metrics.grades import accuracy_off_by, qwk, rps
 from diffor.metrics.intervals import coverage, interval_width
-from diffor.metrics.rankings import Ties, label_tie_share, lcc, normalized_gini, srcc, xauc, xgauc
+from diffor.metrics.rankings import Ties, lcc, normalized_gini, srcc, xauc
 from diffor.metrics.scorers import MetricScorer, scorer
 from diffor.metrics.table import METRICS, Kind, Metric
 from diffor.metrics.values import cs, mae, pinball, rmse
@@ -46,15 +43,11 @@ __all__ = [
     "Ties",
     "accuracy_off_by",
     "coverage",
-    "crps_bins",
     "crps_each",
-    "crps_gaussian",
     "crps_grid",
-    "crps_quantiles",
     "crps_samples",
     "cs",
     "interval_width",
-    "label_tie_share",
     "lcc",
     "mae",
     "normalized_gini",
@@ -69,5 +62,4 @@ __all__ = [
     "srcc",
     "training_grid",
     "xauc",
-    "xgauc",
 ]

@@ -1,8 +1,7 @@
-"""Distributions: as samples, quantiles, bins or a normal distribution."""
+"""Predicted distributions: CRPS and calibration."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,10 +14,8 @@ from diffor.metrics.checks import (
     checked_rows,
     refuse,
     require_fraction,
-    require_probabilities,
     weighted_mean,
 )
-from diffor.metrics.values import pinball_loss
 
 # Numbers per block when a table of samples is sorted: the temporary copies stay near 32 MB each.
 _BLOCK_SIZE = 2**22
@@ -74,60 +71,11 @@ def _row_blocks(table: FloatArray) -> Iterator[slice]:
         yield slice(start, start + n_rows)
 
 
-def crps_quantiles(
-    y_true: ArrayLike, quantiles: ArrayLike, levels: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """CRPS from predicted quantiles: twice the mean pinball loss over evenly spread levels.
-
-    Shape: `y_true` (n,), `quantiles` (n, q), `levels` (q,) in (0, 1).
-
-    >>> crps_quantiles([3], [[1, 2, 4]], [0.25, 0.5, 0.75])
-    0.8333333333333334
-    """
-    fractions = require_fraction(levels, "levels")
-    weights, (true, table) = checked_rows(sample_weight, y_true=y_true, quantiles=quantiles)
-    if len(fractions) != table.shape[1]:
-        given = f"len(levels)={len(fractions)} and quantiles.shape={table.shape}"
-        raise UserError(f"levels must name each column of quantiles, but got {given}; give one level per column")
-    return 2 * weighted_mean(pinball_loss(true[:, None] - table, fractions).mean(axis=1), weights)
-
-
-def crps_bins(
-    y_true: ArrayLike, probabilities: ArrayLike, edges: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """CRPS of a histogram: the sum over bins of width times the squared error of the distribution at the upper edge.
-
-    The distribution function counts as constant inside a bin, as of a discrete distribution (`rps` times the width).
-    This is not the exact CRPS of a density that is uniform inside the bins; both agree as bins get narrow.
-    Outside the edges the function is 0 or 1, and the distance of y to the nearest edge is added.
-
-    Shape: `y_true` (n,), `probabilities` (n, K), `edges` (K + 1,) increasing.
-
-    >>> crps_bins([1.5], [[0.25, 0.5, 0.25]], [0, 1, 2, 4])
-    0.125
-    >>> crps_bins([5.0], [[0, 0, 1]], [0, 1, 2, 4])
-    3.0
-    """
-    weights, (true, table) = checked_rows(sample_weight, y_true=y_true, probabilities=probabilities)
-    require_probabilities(table)
-    borders = checked_array(edges, "edges")
-    if len(borders) != table.shape[1] + 1:
-        given = f"len(edges)={len(borders)} and probabilities.shape={table.shape}"
-        raise UserError(f"edges must have one entry more than there are bins, but got {given}; give both outer edges")
-    widths = np.diff(borders)
-    if np.any(widths <= 0):
-        raise UserError(f"edges must increase, but got edges={borders.tolist()}; sort them and drop equal ones")
-    reached = true[:, None] <= borders[1:]
-    inside = (np.cumsum(table, axis=1, dtype=np.float64) - reached) ** 2 @ widths
-    outside = np.maximum(borders[0] - true, 0) + np.maximum(true - borders[-1], 0)
-    return weighted_mean(inside + outside, weights)
-
-
 def crps_grid(y_true: ArrayLike, cdf: ArrayLike, grid: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """CRPS as a public benchmark of distributions counts it: by trapezoids on a grid, and nothing outside of it.
 
-    A row's probability outside the grid is taken away and the rest made whole again, as of the densities there; a
-    distribution that lies outside altogether keeps its 0 or 1. `training_grid` is the benchmark's grid.
+    Each row's probability inside the grid is normalised to 1, as of the densities there; a distribution that lies
+    outside altogether keeps its 0 or 1. `training_grid` is the benchmark's grid.
 
     Shape: `y_true` (n,), `cdf` (n, g) the probability at or below each point of `grid` (g,), which increases.
 
@@ -157,28 +105,6 @@ def training_grid(y_train: ArrayLike, n_points: int = 200, margin: float = 0.05)
     values = checked_array(y_train, "y_train")
     spare = margin * (values.max() - values.min())
     return np.linspace(values.min() - spare, values.max() + spare, n_points)
-
-
-def crps_gaussian(
-    y_true: ArrayLike, mean: ArrayLike, sd: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """CRPS of normal distributions in closed form; with a standard deviation of 0, the absolute error.
-
-    Shape: `y_true` (n,), `mean` (n,), `sd` (n,) not negative.
-
-    >>> round(crps_gaussian([3], [2], [1.5]), 6)
-    0.607075
-    """
-    from scipy.special import erf  # here, since importing scipy takes longer than all of this module
-
-    weights, (true, centre, scale) = checked_rows(sample_weight, y_true=y_true, mean=mean, sd=sd)
-    refuse(scale < 0, scale, "sd", "must not be negative", "give a standard deviation")
-    error = np.abs(true - centre)
-    certain = scale == 0
-    z = error / np.where(certain, 1, scale)
-    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    scores = scale * (z * erf(z / math.sqrt(2)) + 2 * density - 1 / math.sqrt(math.pi))
-    return weighted_mean(np.where(certain, error, scores), weights)
 
 
 def qice(

@@ -1,19 +1,15 @@
-"""Grades: whole numbers, ordered labels, or the probability of each."""
+"""Ordered grades: whole numbers, or the probability of each."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from diffor.errors import UserError
 from diffor.metrics.checks import (
-    IndexArray,
     checked_rows,
-    refuse,
     require_probabilities,
     require_range,
     require_whole,
@@ -25,27 +21,19 @@ def qwk(
     y_true: ArrayLike,
     y_pred: ArrayLike,
     n_grades: int | None = None,
-    labels: Sequence[Any] | None = None,
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
     """Quadratic weighted kappa: 1 less the squared grade distance over that expected from independent grades.
 
-    Grades are whole numbers, with `n_grades` checked to lie in ``0..n_grades - 1``, or any of the ordered `labels`,
-    whose distance is that of their places in the list. Grades that no row has therefore change nothing.
-    Where all rows have one and the same grade on both sides, the result is 0 with a RuntimeWarning.
+    Grades are whole numbers, with `n_grades` checked to lie in ``0..n_grades - 1``; grades that no row has change
+    nothing. Where all rows have one and the same grade on both sides, the result is 0 with a RuntimeWarning.
 
     Shape: `y_true` (n,), `y_pred` (n,).
 
     >>> qwk([0, 1, 2, 2], [0, 1, 1, 2])
     0.8
-    >>> qwk(["low", "high"], ["low", "mid"], labels=["low", "mid", "high"])
-    0.6666666666666667
     """
-    if n_grades is not None and labels is not None:
-        raise UserError(f"n_grades and labels exclude each other, but {n_grades=} and {labels=}; give one")
-    if labels is not None:
-        y_true, y_pred = _places(y_true, "y_true", labels), _places(y_pred, "y_pred", labels)
     weights, (true, predicted) = checked_rows(sample_weight, y_true=y_true, y_pred=y_pred)
     for values, name in ((true, "y_true"), (predicted, "y_pred")):
         grades = require_whole(values, name)
@@ -58,19 +46,6 @@ def qwk(
         warnings.warn("qwk is undefined and given as 0: there is only one grade", RuntimeWarning, stacklevel=2)
         return 0.0
     return 1 - weighted_mean((true - predicted) ** 2, weights) / (spread + (true_mean - predicted_mean) ** 2)
-
-
-def _places(values: ArrayLike, name: str, labels: Sequence[Any]) -> IndexArray:
-    """Where each value stands in the ordered labels."""
-    place = {label: index for index, label in enumerate(np.asarray(labels).tolist())}
-    if len(place) != len(labels):
-        raise UserError(f"labels must differ from each other, but got labels={list(labels)}; drop the repeated ones")
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise UserError(f"{name} must have the shape (n,), but got {name}.shape={array.shape}; reshape it")
-    places = np.array([place.get(value, -1) for value in array.tolist()], np.intp)
-    refuse(places < 0, array, name, "must hold only the given labels", "add it to labels, or round or bin it first")
-    return places
 
 
 def accuracy_off_by(

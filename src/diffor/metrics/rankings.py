@@ -1,4 +1,4 @@
-"""Order: pairs of rows, correlation and shares."""
+"""How well predictions order the rows: XAUC, correlations, Gini."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from diffor.errors import UserError
 from diffor.metrics.checks import (
     FloatArray,
     IndexArray,
-    checked_array,
     checked_rows,
     refuse,
     require_counts,
     weighted_mean,
 )
-from diffor.metrics.pairs import discordant_pairs, pair_codes, sum_by, unequal_pairs
 
 Ties = Literal["skip", "strict", "correct"]
 
@@ -30,7 +28,7 @@ def xauc(y_true: ArrayLike, y_pred: ArrayLike, ties: Ties = "skip", *, sample_we
     Three rules for pairs with tied labels are in use, and their numbers must not be compared with each other:
 
     - ``"skip"``: such pairs are left out, so that 1 is reachable and 0.5 is chance;
-    - ``"strict"``: they stay in the denominator and count as wrong, so the best is ``1 - label_tie_share(y_true)``;
+    - ``"strict"``: they stay in the denominator and count as wrong, so the best is 1 less the share of such pairs;
     - ``"correct"``: they stay and count as right.
 
     Under all three, a pair with different labels and tied predictions counts one half.
@@ -46,91 +44,51 @@ def xauc(y_true: ArrayLike, y_pred: ArrayLike, ties: Ties = "skip", *, sample_we
     >>> xauc([1, 2, 2, 3], [0.1, 0.2, 0.3, 0.25], ties="correct")
     0.8333333333333334
     """
-    weights, (true, predicted) = checked_rows(sample_weight, y_true=y_true, y_pred=y_pred)
-    scores, pairs = _concordance(true, predicted, weights, np.zeros(len(true), np.intp), ties)
-    if pairs[0] <= 0:
-        need = "two rows with different y_true" if ties == "skip" else "two rows"
-        raise UserError(f"xauc needs {need}, but got y_true={true[0]} in all of {len(true)} row(s); give more rows")
-    return float(scores[0])
-
-
-def xgauc(
-    y_true: ArrayLike,
-    y_pred: ArrayLike,
-    groups: ArrayLike,
-    ties: Ties = "skip",
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Mean of `xauc` inside each group, such as a user, weighted by the group's number (total weight) of rows.
-
-    Groups without a pair to compare, in particular those of a single row, are left out.
-
-    Shape: `y_true` (n,), `y_pred` (n,), `groups` (n,) of numbers or strings.
-
-    >>> xgauc([1, 2, 1, 2, 3, 9], [1, 2, 3, 2, 1, 9], ["a", "a", "b", "b", "b", "c"])
-    0.4
-    """
-    codes = _group_codes(groups)
-    weights, (true, predicted, kept) = checked_rows(sample_weight, y_true=y_true, y_pred=y_pred, groups=codes)
-    group = kept.astype(np.intp)
-    scores, pairs = _concordance(true, predicted, weights, group, ties)
-    comparable = pairs > 0
-    if not comparable.any():
-        raise UserError(
-            f"xgauc needs a group with a pair to compare, but got {len(np.unique(group))} group(s) and "
-            f"{len(true)} row(s), none with one; check that groups repeat and y_true varies inside them"
-        )
-    sizes = sum_by(group, weights)
-    return weighted_mean(scores[comparable], sizes[comparable])
-
-
-def label_tie_share(y_true: ArrayLike) -> float:
-    """Share of pairs of rows whose labels are equal: what separates the three tie rules of `xauc`.
-
-    Shape: `y_true` (n,).
-
-    >>> label_tie_share([1, 2, 2, 3])
-    0.16666666666666666
-    """
-    _, (true,) = checked_rows(None, y_true=y_true)
-    n_rows = len(true)
-    if n_rows < 2:
-        raise UserError(f"y_true must hold at least two rows to make a pair, but len(y_true)={n_rows}; add rows")
-    counts = np.unique(true, return_counts=True)[1].astype(np.float64)
-    return float((counts * (counts - 1)).sum() / (n_rows * (n_rows - 1.0)))
-
-
-def _group_codes(groups: ArrayLike) -> IndexArray:
-    """Number the groups 0, 1, ... whatever their type."""
-    array = np.asarray(groups)
-    if array.ndim != 1:
-        raise UserError(f"groups must have the shape (n,), but got groups.shape={array.shape}; reshape it")
-    if array.dtype.kind == "f":
-        checked_array(array, "groups")
-    try:
-        return np.unique(array, return_inverse=True)[1]
-    except TypeError:
-        raise UserError("groups must be of one type, but a mixture that has no order; use strings") from None
-
-
-def _concordance(
-    true: FloatArray, predicted: FloatArray, weights: FloatArray, groups: IndexArray, ties: Ties
-) -> tuple[FloatArray, FloatArray]:
-    """Per group: the share of pairs in right order, and the weight of the pairs it is a share of."""
     if ties not in ("skip", "strict", "correct"):
         raise UserError(f"ties must be 'skip', 'strict' or 'correct', but got ties={ties!r}; 'skip' is the default")
-    comparable = sum_by(groups, unequal_pairs(groups, true, weights))
-    prediction_ties = sum_by(groups, unequal_pairs(pair_codes(groups, predicted), true, weights))
-    wrong = discordant_pairs(true, predicted, weights, groups) + prediction_ties / 2
-    if ties == "skip":
-        pairs, right = comparable, comparable - wrong
-    else:
+    weights, (true, predicted) = checked_rows(sample_weight, y_true=y_true, y_pred=y_pred)
+    if ties != "skip":
         require_counts(weights, f"ties={ties!r}")
-        sizes = sum_by(groups, weights)
-        pairs = sizes * (sizes - 1) / 2
-        right = comparable - wrong if ties == "strict" else pairs - wrong
-    return np.clip(right / np.where(pairs > 0, pairs, 1), 0, 1), pairs
+    labels, answers = (np.unique(values, return_inverse=True)[1] for values in (true, predicted))
+    comparable = _tied_weight(np.zeros_like(labels), weights) - _tied_weight(labels, weights)
+    total = weights.sum()
+    pairs = comparable if ties == "skip" else total * (total - 1) / 2
+    if pairs <= 0 or (ties == "skip" and not labels.any()):
+        need = "two rows with different y_true" if ties == "skip" else "two rows"
+        raise UserError(f"xauc needs {need}, but got y_true={true[0]} in all of {len(true)} row(s); give more rows")
+    both = np.unique(labels * (answers.max() + 1) + answers, return_inverse=True)[1]
+    tied = _tied_weight(answers, weights) - _tied_weight(both, weights)
+    wrong = _discordant_weight(labels, answers, weights) + tied / 2
+    right = (pairs if ties == "correct" else comparable) - wrong
+    return float(np.clip(right / pairs, 0, 1))
+
+
+def _tied_weight(codes: IndexArray, weights: FloatArray) -> float:
+    """Weight of the pairs of rows that share a code 0, 1, ..."""
+    return float((np.bincount(codes, weights) ** 2 - np.bincount(codes, weights**2)).sum() / 2)
+
+
+def _discordant_weight(true: IndexArray, predicted: IndexArray, weights: FloatArray) -> float:
+    """Weight of the pairs whose labels and predictions stand in strictly opposite order, in O(n log n).
+
+    Rows get a position by label and are visited by prediction; a discordant pair is an inversion of the positions, and
+    each tie is broken by the other key, so that no tie is one. One pass per bit of the position, highest first, counts
+    the inversions between the two halves of each block of positions and then separates the halves, keeping their order.
+    """
+    position = np.empty(len(true), np.intp)
+    position[np.lexsort((predicted, true))] = np.arange(len(true))
+    order = np.lexsort((position, predicted))
+    positions, carried, discordant = position[order], weights[order], 0.0
+    for bit in reversed(range((len(true) - 1).bit_length())):
+        upper = (positions >> bit) & 1 == 1
+        lower_weight = np.cumsum(np.where(upper, 0.0, carried))
+        last = np.flatnonzero(np.append(np.diff(positions >> (bit + 1)) != 0, True))  # of each block
+        lower_total = np.repeat(lower_weight[last], np.diff(last, prepend=-1))
+        # Lower positions that are visited after an upper one.
+        discordant += float(carried[upper] @ (lower_total - lower_weight)[upper])
+        halves = np.concatenate([np.flatnonzero(~upper), np.flatnonzero(upper)])
+        positions, carried = positions[halves], carried[halves]
+    return discordant
 
 
 def lcc(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
@@ -160,7 +118,7 @@ def srcc(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | Non
 def _ranks(values: FloatArray, weights: FloatArray) -> FloatArray:
     """Average ranks less one half, which no correlation sees and which needs no unit of weight."""
     inverse = np.unique(values, return_inverse=True)[1]
-    sizes = sum_by(inverse, weights)
+    sizes = np.bincount(inverse, weights)
     middles: FloatArray = np.cumsum(sizes) - sizes / 2
     return middles[inverse]
 
@@ -206,8 +164,8 @@ def normalized_gini(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Arra
 def _gini(true: FloatArray, score: FloatArray, weights: FloatArray) -> float:
     """Within a tie the expected share grows evenly from rank to rank, so its sum has a closed form."""
     inverse = np.unique(-score, return_inverse=True)[1]
-    sizes = sum_by(inverse, weights)
-    amounts = sum_by(inverse, weights * true)
+    sizes = np.bincount(inverse, weights)
+    amounts = np.bincount(inverse, weights * true)
     before = np.cumsum(amounts) - amounts
     collected = sizes * before + amounts * (sizes + 1) / 2
     return float(2 * collected.sum() / (sizes.sum() * amounts.sum()) - 1)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from diffor.errors import UserError, UserTypeError
+from diffor.errors import UserError, UserTypeError, did_you_mean
 from diffor.metrics.checks import checked_rows, require_fraction, weighted_mean
 from diffor.metrics.table import METRICS, Metric
 
@@ -27,10 +26,8 @@ def scorer(name: str, coverage: float = 0.9) -> MetricScorer:
     -3.0
     """
     if name not in METRICS:
-        related = [known for known in METRICS if known in name or name in known]
-        close = related or difflib.get_close_matches(name, METRICS, n=1, cutoff=0.5)
-        cure = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(METRICS)}"
-        raise UserError(f"name must be that of a metric, but got name={name!r}; {cure}")
+        hint = did_you_mean(name, METRICS)
+        raise UserError(f"name must be one of {', '.join(METRICS)}, but got name={name!r}{hint}")
     require_fraction(coverage, "coverage")
     return MetricScorer(METRICS[name], coverage)
 
@@ -53,30 +50,22 @@ class MetricScorer:
         if options and not self.metric.takes_weight:
             raise UserError(f"sample_weight must be None for {self.metric.name}, but it was given; leave it out")
         asked = self._ask(estimator, X)
-        if self.metric.kind == "samples":
-            value = self._score_distribution(y, asked[0], sample_weight)
+        if self.metric.name in ("crps", "crps_fair") and hasattr(asked[0], "knots"):
+            weights, (scores,) = checked_rows(sample_weight, scores=asked[0].crps(y))  # exact, by its closed form
+            value = weighted_mean(scores, weights)
         else:
-            value = self.metric.function(y, *asked, **options)
+            predicted = (asked[0].samples,) if self.metric.kind == "samples" else asked
+            value = self.metric.function(y, *predicted, **options)
         return value if self.metric.greater_is_better else -value
 
-    def _score_distribution(self, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None) -> float:
-        """The CRPS of a distribution in closed form is exact, whatever the samples that stand for it."""
-        options = {} if sample_weight is None else {"sample_weight": sample_weight}
-        if self.metric.name not in ("crps", "crps_fair") or not hasattr(prediction, "knots"):
-            return self.metric.function(y, prediction.samples, **options)
-        weights, (scores,) = checked_rows(sample_weight, scores=prediction.crps(y))
-        return weighted_mean(scores, weights)
-
     def _ask(self, estimator: Any, X: Any) -> tuple[Any, ...]:
-        """The prediction that this kind of metric is about."""
+        """The prediction that this kind of metric needs."""
         method = {"samples": "predict_distribution", "interval": "predict_interval"}.get(self.metric.kind, "predict")
         if not hasattr(estimator, method):
             given = type(estimator).__name__
             raise UserTypeError(f"{self.metric.name} needs {method}, but {given} has none; choose another metric")
-        if method == "predict":
-            return (estimator.predict(X),)
-        if method == "predict_distribution":
-            return (estimator.predict_distribution(X),)
+        if method != "predict_interval":
+            return (getattr(estimator, method)(X),)
         interval = estimator.predict_interval(X, self.coverage)
         # An array has one row per row of X, a pair one entry per end.
         low, high = interval if isinstance(interval, (tuple, list)) else np.asarray(interval).T

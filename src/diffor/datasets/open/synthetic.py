@@ -7,7 +7,7 @@ the target in closed form.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from diffor.datasets.samples import Dataset, Rows, Samples, random_split
+from diffor.datasets.samples import Dataset, Samples, split_rows
 from diffor.errors import UserError
 
 Values = NDArray[np.float64]
@@ -321,15 +321,6 @@ def read_synthetic(root: str | Path | None, name: str) -> Samples:
     return generate(name, N_ROWS)
 
 
-def split_synthetic(root: str | Path | None, index: int) -> tuple[Rows, Rows]:
-    """A fifth of the rows for testing, drawn by the index."""
-    return random_split(N_ROWS, 0.2, index)
-
-
-def _truth_of(name: str) -> Callable[[pd.DataFrame, int, int], Values]:
-    return partial(draw_truth, name=name)
-
-
 SYNTHETIC = tuple(
     Dataset(
         name=law.name,
@@ -337,10 +328,10 @@ SYNTHETIC = tuple(
         source="generated",
         metrics=law.metrics,
         read=partial(read_synthetic, name=law.name),
-        split=split_synthetic,
+        split=partial(split_rows, n_rows=N_ROWS),
         n_grades=law.n_grades,
         bounds=law.bounds,
-        truth=_truth_of(law.name),
+        truth=partial(draw_truth, name=law.name),
     )
     for law in LAWS.values()
 )

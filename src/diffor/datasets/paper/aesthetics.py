@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from diffor.datasets.readers.data_files import CURE, as_numbers
+from diffor.datasets.readers.data_files import CURE, as_numbers, beside, exact_table, whole_numbers
 from diffor.datasets.readers.image_files import (
     attach_images,
     choose_columns,
@@ -26,9 +25,9 @@ from diffor.datasets.readers.image_files import (
     mark_fault,
     without_fault,
 )
-from diffor.datasets.readers.label_files import beside, exact_table, whole_numbers
 from diffor.datasets.readers.reading import (
     ReadReport,
+    check_choice,
     data_root,
     find_below,
     folders_below,
@@ -51,17 +50,11 @@ AVA_WIDTH = 15
 AVA_SIDE = ("tag1", "tag2", "challenge")
 
 
-def survey_ava(
-    root: Root = None,
-    *,
-    images: str | Path | None = None,
-    columns: Sequence[str] = ("tag1", "tag2"),
-    test_list: str = "generic_test.jpgl",
-) -> tuple[Samples, ReadReport]:
+def survey_ava(root: Root = None, *, columns: Sequence[str] = ("tag1", "tag2")) -> tuple[Samples, ReadReport]:
     """Read AVA: the target is the mean of the votes from 1 to 10.
 
-    ``images`` is the folder of the photos; None searches it. ``columns`` may name the two semantic tags and the
-    ``challenge``. ``test_list`` is the list, in ``aesthetics_image_lists``, of the official test photos.
+    ``columns`` may name the two semantic tags and the ``challenge``. The official test photos are known where their
+    list is there.
     """
     chosen = choose_columns(columns, AVA_SIDE)
     below = data_root(root, "ava", AVA_OBTAIN)
@@ -76,11 +69,11 @@ def survey_ava(
         rows[column] = pd.Series(table[:, place].astype(str)).where(table[:, place] > 0).astype("category")
     mark_fault(rows, n_votes == 0, "no votes")
     files = [path]
-    test_path = find_below(below, f"aesthetics_image_lists/{test_list}")
+    test_path = find_below(below, "aesthetics_image_lists/generic_test.jpgl")
     if test_path is not None:
         rows["test"] = np.isin(table[:, 1], whole_numbers(test_path, 1)).astype(float)
         files.append(test_path)
-    attach_images(rows, image_folder("ava", images, path, below, listed, AVA_OBTAIN), listed)
+    attach_images(rows, image_folder("ava", path, below, listed, AVA_OBTAIN), listed)
     kept, report = keep_sound(rows, files)
     return _samples(kept, chosen), report
 
@@ -98,11 +91,6 @@ def _samples(kept: pd.DataFrame, columns: Sequence[str]) -> Samples:
     return Samples(kept[["path", *columns]], kept["y"].to_numpy(dtype=float), side=side)
 
 
-def read_ava(root: Root = None, **options: Any) -> Samples:
-    """The samples of `survey_ava`, which names the options."""
-    return survey_ava(root, **options)[0]
-
-
 # TAD66K: two tables, either merged or by theme; the two partitions differ and must not be mixed.
 
 TAD66K_OBTAIN = (
@@ -112,77 +100,45 @@ TAD66K_OBTAIN = (
 TAD66K_HEADER = ("image", "score")
 
 
-def survey_tad66k(
-    root: Root = None,
-    *,
-    partition: str = "merge",
-    images: str | Path | None = None,
-    columns: Sequence[str] = ("theme",),
-) -> tuple[Samples, ReadReport]:
+def survey_tad66k(root: Root = None, *, columns: Sequence[str] = ("theme",)) -> tuple[Samples, ReadReport]:
     """Read TAD66K: the target is the mean of the votes from 1 to 10.
 
-    ``partition`` chooses the tables that name training and test photos: ``merge``, which is usual, or ``unmerge``, by
-    theme; 478 photos are for testing in the first and for training in the second. The ``theme`` is a column where the
-    tables by theme are there. ``images`` is the folder of the photos; None searches it.
+    The merged tables name training and test photos, as is usual; those by theme give only the column ``theme``, as 478
+    photos are for testing in the first and for training in the second.
     """
     chosen = choose_columns(columns, ("theme",))
     below = data_root(root, "tad66k", TAD66K_OBTAIN)
+    train = need_below(below, "tad66k", TAD66K_OBTAIN, "merge/train.csv")
+    files = [train, beside(train, "test.csv")]
+    rows = _tad66k_rows(files)
+    rows["test"] = (rows["file"] == 1).astype(float)
     by_theme = _theme_tables(below)
-    rows = _tad66k_rows(_partition_tables(below, partition, by_theme))
-    if partition == "merge" and by_theme:
-        themes = _tad66k_rows(by_theme).drop_duplicates("image").set_index("image")["theme"]
-        rows["theme"] = rows["image"].map(themes)
-    rows["theme"] = rows["theme"].astype("category")
-    files = [Path(file) for file in rows["file"].unique()]
+    if by_theme:
+        themed = _tad66k_rows(by_theme).drop_duplicates("image").set_index("image")["file"]
+        themes = themed.map(dict(enumerate(path.stem for path in by_theme)))
+        rows["theme"] = rows["image"].map(themes).astype("category")
     listed = rows["image"].tolist()
-    attach_images(rows, image_folder("tad66k", images, files[0], below, listed, TAD66K_OBTAIN), listed)
+    attach_images(rows, image_folder("tad66k", files[0], below, listed, TAD66K_OBTAIN), listed)
     kept, report = keep_sound(rows, files)
     return _samples(kept, chosen if by_theme else []), report
 
 
-Table = tuple[Path, float, str]
-"""A label file, 1 where its photos are for testing, and its theme where it has one."""
-
-
-def _partition_tables(root: Path, partition: str, by_theme: list[Table]) -> list[Table]:
-    if partition == "merge":
-        train = need_below(root, "tad66k", TAD66K_OBTAIN, "merge/train.csv")
-        return [(train, 0.0, ""), (beside(train, "test.csv"), 1.0, "")]
-    if partition != "unmerge":
-        raise UserError(f"partition must be 'merge' or 'unmerge', but got partition={partition!r}")
-    if not by_theme:
-        raise FileNotFoundError(
-            f"the partition by theme needs unmerge/train/<theme>.csv, but {root} holds none. {TAD66K_OBTAIN}"
-        )
-    return by_theme
-
-
-def _theme_tables(root: Path) -> list[Table]:
+def _theme_tables(root: Path) -> list[Path]:
     """The tables by theme, training before test; none where the folder ``unmerge`` is not there."""
     folder = next((folder for folder in folders_below(root) if (folder / "unmerge" / "train").is_dir()), None)
     if folder is None:
         return []
-    parts = (("train", 0.0), ("test", 1.0))
-    return [
-        (path, is_test, path.stem)
-        for part, is_test in parts
-        for path in sorted((folder / "unmerge" / part).glob("*.csv"))
-    ]
+    return [path for part in ("train", "test") for path in sorted((folder / "unmerge" / part).glob("*.csv"))]
 
 
-def _tad66k_rows(tables: list[Table]) -> pd.DataFrame:
+def _tad66k_rows(paths: Sequence[Path]) -> pd.DataFrame:
+    """Images and scores of several tables; ``file`` counts the tables from 0."""
     parts = []
-    for path, is_test, theme in tables:
+    for number, path in enumerate(paths):
         cells = exact_table(path, TAD66K_HEADER)
         y = as_numbers(cells[["score"]], path)["score"].to_numpy()
-        image = cells["image"].to_numpy()
-        parts.append(pd.DataFrame({"image": image, "y": y, "test": is_test, "theme": theme, "file": str(path)}))
+        parts.append(pd.DataFrame({"image": cells["image"].to_numpy(), "y": y, "file": number}))
     return without_fault(pd.concat(parts, ignore_index=True))
-
-
-def read_tad66k(root: Root = None, **options: Any) -> Samples:
-    """The samples of `survey_tad66k`, which names the options."""
-    return survey_tad66k(root, **options)[0]
 
 
 # ICAA17K: two tables whose first column is the path of the image.
@@ -195,21 +151,15 @@ ICAA17K_HEADER = ("ID", "color", "MOS", "probability")
 
 
 def survey_icaa17k(
-    root: Root = None,
-    *,
-    target: str = "MOS",
-    images: str | Path | None = None,
-    columns: Sequence[str] = ("scheme", "colors"),
+    root: Root = None, *, target: str = "MOS", columns: Sequence[str] = ("scheme", "colors")
 ) -> tuple[Samples, ReadReport]:
     """Read ICAA17K: the target is ``MOS``, how a photo pleases as a whole, or ``color``, how its colours do.
 
     The paper does not say which it used. Its errors (0.55 to 0.74) are larger than that of a constant guess of
     ``color`` (0.52) and fit ``MOS``, hence the default. ``columns`` may name the colour ``scheme`` (complementary or
-    monochromatic) and the ``colors``, both from the folders. ``images`` is the folder that holds the two schemes; None
-    searches it.
+    monochromatic) and the ``colors``, both from the folders.
     """
-    if target not in ("MOS", "color"):
-        raise UserError(f"target must be 'MOS' or 'color', but got target={target!r}")
+    check_choice("target", target, ("MOS", "color"))
     chosen = choose_columns(columns, ("scheme", "colors"), "the scores and the probability come from those who judged")
     below = data_root(root, "icaa17k", ICAA17K_OBTAIN)
     train = need_below(below, "icaa17k", ICAA17K_OBTAIN, "1train.csv")
@@ -218,7 +168,7 @@ def survey_icaa17k(
     rows = without_fault(pd.concat(parts, ignore_index=True))
     rows[["scheme", "colors"]] = rows[["scheme", "colors"]].astype("category")
     listed = rows["ID"].tolist()
-    attach_images(rows, image_folder("icaa17k", images, train, below, listed, ICAA17K_OBTAIN), listed)
+    attach_images(rows, image_folder("icaa17k", train, below, listed, ICAA17K_OBTAIN), listed)
     kept, report = keep_sound(rows, files)
     return _samples(kept, chosen), report
 
@@ -237,11 +187,6 @@ def _icaa17k_rows(path: Path, target: str) -> pd.DataFrame:
     return rows
 
 
-def read_icaa17k(root: Root = None, **options: Any) -> Samples:
-    """The samples of `survey_icaa17k`, which names the options."""
-    return survey_icaa17k(root, **options)[0]
-
-
 # SPAQ: Excel workbooks, or the same scores divided by ten in two tables.
 
 SPAQ_OBTAIN = (
@@ -249,6 +194,7 @@ SPAQ_OBTAIN = (
     "and TestImage/*.jpg exist; join a download in parts by `zip -FF SPAQ.zip --out whole.zip`."
 )
 SPAQ_TABLE = "MOS and Image attribute scores.xlsx"
+SPAQ_LEARNED = 10_000
 SPAQ_SCORES = ("MOS", "Brightness", "Colorfulness", "Contrast", "Noisiness", "Sharpness")
 SPAQ_SCENES = (
     "Animal", "Cityscape", "Human", "Indoor scene", "Landscape", "Night scene", "Plant", "Still-life", "Others",
@@ -256,37 +202,29 @@ SPAQ_SCENES = (
 
 
 def survey_spaq(
-    root: Root = None,
-    *,
-    target: str = "Colorfulness",
-    top: float = 100.0,
-    images: str | Path | None = None,
-    columns: Sequence[str] = ("scene",),
-    n_first: int = 10_000,
+    root: Root = None, *, target: str = "Colorfulness", columns: Sequence[str] = ("scene",)
 ) -> tuple[Samples, ReadReport]:
-    """Read SPAQ: the target is ``MOS``, the overall quality, or one of five attributes, from 0 to ``top``.
+    """Read SPAQ: the target is ``MOS``, the overall quality, or one of five attributes, from 0 to 100.
 
     The paper does not say which it used. It follows a protocol that takes ``Colorfulness``, and its correlations
-    (0.64 for a usual method) are far below the 0.9 that is usual for ``MOS``, hence the default. ``top=10`` gives the
-    scale of the paper's errors. ``columns=("scene",)`` adds the nine probabilities of scenes where their workbook is
-    there. ``images`` is the folder of the photos; None searches it. The test photos of that protocol are those with
-    numbers above ``n_first``.
+    (0.64 for a usual method) are far below the 0.9 that is usual for ``MOS``, hence the default. The paper's errors are
+    on a scale to 10. ``columns=("scene",)`` adds the nine probabilities of scenes where their workbook is there. The
+    test photos of that protocol are those with numbers above 10,000.
     """
-    if target not in SPAQ_SCORES:
-        raise UserError(f"target must be one of {', '.join(SPAQ_SCORES)}, but got target={target!r}")
+    check_choice("target", target, SPAQ_SCORES)
     chosen = choose_columns(columns, ("scene",), "the scores come from those who judged")
     below = data_root(root, "spaq", SPAQ_OBTAIN)
     rows, files = _spaq_rows(below, target)
-    rows["y"] = (rows["y"] * (top / 100)).round(9)
+    rows["y"] = rows["y"].round(9)
     numbers = pd.to_numeric(rows["image"].str.extract(r"(\d+)", expand=False), errors="coerce")
-    rows["test"] = (numbers > n_first).astype(float)
+    rows["test"] = (numbers > SPAQ_LEARNED).astype(float)
     scenes: list[str] = []
     scene_path = files[0].parent / "Scene category labels.xlsx"
     if chosen and scene_path.is_file():
         rows = _with_scenes(rows, scene_path)
         scenes, files = list(SPAQ_SCENES), [*files, scene_path]
     listed = rows["image"].tolist()
-    attach_images(rows, image_folder("spaq", images, files[0], below, listed, SPAQ_OBTAIN), listed)
+    attach_images(rows, image_folder("spaq", files[0], below, listed, SPAQ_OBTAIN), listed)
     kept, report = keep_sound(rows, files)
     return _samples(kept, scenes), report
 
@@ -322,8 +260,3 @@ def _with_scenes(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
     scenes["image"] = sheet["Image name"].str.strip().to_numpy()
     joined: pd.DataFrame = rows.merge(scenes.drop_duplicates("image"), on="image", how="left")
     return joined
-
-
-def read_spaq(root: Root = None, **options: Any) -> Samples:
-    """The samples of `survey_spaq`, which names the options."""
-    return survey_spaq(root, **options)[0]

@@ -14,7 +14,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +28,6 @@ from diffor.datasets.readers.image_files import (
     image_names,
     keep_sound,
     locate_images,
-    mark_ages,
     mark_fault,
     without_fault,
 )
@@ -38,7 +36,6 @@ from diffor.datasets.samples import Samples
 from diffor.errors import UserError
 
 Root = str | Path | None
-Ages = tuple[int, int]
 
 # UTKFace: everything is in the file name, <age>_<gender>_<race>_<time>.jpg.chip.jpg.
 
@@ -59,56 +56,35 @@ REPAIRS = {
 _UTKFACE_NAME = re.compile(r"(\d{1,3})_(?:([01])_([0-4])_)?.*?(\d{17})?\D*")
 
 
-def survey_utkface(
-    root: Root = None,
-    *,
-    images: str = "aligned",
-    ages: Ages | None = None,
-    columns: Sequence[str] = ("gender", "race"),
-    repair: bool = True,
-) -> tuple[Samples, ReadReport]:
-    """Read UTKFace: ``images`` chooses the ``aligned`` chips or the photos in the ``wild`` (part1, part2, part3).
+def survey_utkface(root: Root = None, *, columns: Sequence[str] = ("gender", "race")) -> tuple[Samples, ReadReport]:
+    """Read the aligned chips of UTKFace.
 
-    ``ages`` keeps a range: (0, 101) is that of the age benchmark, (21, 60) another usual one. ``repair`` fills in
-    gender and race of the four photos whose names lack one of them; else these are missing.
+    Gender and race of the four photos whose names lack one of them are filled in, as the field does.
     """
     chosen = choose_columns(columns, ("gender", "race"))
-    folders = _utkface_folders(data_root(root, "utkface", UTKFACE_OBTAIN), images)
-    listed = [(folder, name) for folder in folders for name in image_names(folder)]
-    fields = pd.DataFrame([_utkface_fields(name, repair) for _, name in listed], columns=["y", "gender", "race"])
-    located = [locate_images(folder, [name for place, name in listed if place == folder]) for folder in folders]
-    rows = pd.concat([pd.concat(located, ignore_index=True), fields], axis=1)
+    folder = _utkface_folder(data_root(root, "utkface", UTKFACE_OBTAIN))
+    names = image_names(folder)
+    fields = pd.DataFrame([_utkface_fields(name) for name in names], columns=["y", "gender", "race"])
+    rows = pd.concat([locate_images(folder, names), fields], axis=1)
     mark_fault(rows, rows["y"].isna(), "file name without an age")
-    mark_ages(rows, ages)
-    kept, report = keep_sound(rows, folders)
+    kept, report = keep_sound(rows, [folder])
     for column, words in (("gender", GENDERS), ("race", RACES)):
         kept[column] = kept[column].map(dict(enumerate(words))).astype(pd.CategoricalDtype(list(words)))
     return Samples(kept[["path", *chosen]], kept["y"].to_numpy(dtype=float)), report
 
 
-def _utkface_fields(name: str, repair: bool) -> tuple[float, float, float]:
+def _utkface_fields(name: str) -> tuple[float, float, float]:
     """Age, gender and race in a file's name, missing where it does not tell."""
     found = _UTKFACE_NAME.fullmatch(name)
     if found is None or int(found[1]) > OLDEST:
         return np.nan, np.nan, np.nan
     if found[2] is None:
-        gender, race = REPAIRS.get(found[4] or "", (np.nan, np.nan)) if repair else (np.nan, np.nan)
+        gender, race = REPAIRS.get(found[4] or "", (np.nan, np.nan))
         return float(found[1]), gender, race
     return float(found[1]), float(found[2]), float(found[3])
 
 
-def _utkface_folders(root: Path, images: str) -> list[Path]:
-    if images not in ("aligned", "wild"):
-        raise UserError(f"images must be 'aligned' or 'wild', but got images={images!r}")
-    if images == "wild":
-        for folder in folders_below(root):
-            parts = [folder / part for part in ("part1", "part2", "part3") if (folder / part).is_dir()]
-            if parts:
-                return parts
-        raise FileNotFoundError(
-            f"the photos in the wild lie in part1, part2 and part3, but {root} holds none of these; fetch them "
-            "from susanqq.github.io/UTKFace, or use images='aligned'"
-        )
+def _utkface_folder(root: Path) -> Path:
     holding = [folder for folder in folders_below(root) if _holds(folder, re.compile(r"\d+_.*\.chip\.jpg"))]
     if not holding:
         raise FileNotFoundError(
@@ -116,16 +92,11 @@ def _utkface_folders(root: Path, images: str) -> list[Path]:
             f"3 folders deep. {UTKFACE_OBTAIN}"
         )
     # Beside the whole set, some copies have the chips of its first part in a folder of their own.
-    return [min(holding, key=lambda folder: folder.name.lower() != "utkface")]
+    return min(holding, key=lambda folder: folder.name.lower() != "utkface")
 
 
 def _holds(folder: Path, pattern: re.Pattern[str]) -> bool:
     return any(pattern.fullmatch(entry.name) for entry in os.scandir(folder))
-
-
-def read_utkface(root: Root = None, **options: Any) -> Samples:
-    """The samples of `survey_utkface`, which names the options."""
-    return survey_utkface(root, **options)[0]
 
 
 # FG-NET: person and age are in the file name, <person>A<age>[a|b].JPG.
@@ -137,8 +108,8 @@ FGNET_OBTAIN = (
 _FGNET_NAME = re.compile(r"(\d{3})a(\d{2})([a-z]?)\.jpe?g", re.IGNORECASE)
 
 
-def survey_fgnet(root: Root = None, *, ages: Ages | None = None) -> tuple[Samples, ReadReport]:
-    """Read FG-NET: 82 people, who are the groups; ``ages`` keeps a range of ages."""
+def survey_fgnet(root: Root = None) -> tuple[Samples, ReadReport]:
+    """Read FG-NET: 82 people, who are the groups."""
     below = data_root(root, "fgnet", FGNET_OBTAIN)
     folder = next((folder for folder in folders_below(below) if _holds(folder, _FGNET_NAME)), None)
     if folder is None:
@@ -155,7 +126,6 @@ def survey_fgnet(root: Root = None, *, ages: Ages | None = None) -> tuple[Sample
     # Copies differ in upper and lower case, so that a folder into which two were unpacked has photos twice.
     photos = pd.Series([name if match is None else name.lower() for name, match in zip(names, matches, strict=True)])
     mark_fault(rows, photos.duplicated(), "photo under two spellings")
-    mark_ages(rows, ages)
     kept, report = keep_sound(rows, [folder])
     return _people_samples(kept, []), report
 
@@ -165,47 +135,35 @@ def _people_samples(kept: pd.DataFrame, columns: Sequence[str]) -> Samples:
     return Samples(kept[["path", *columns]], kept["y"].to_numpy(dtype=float), groups=groups)
 
 
-def read_fgnet(root: Root = None, **options: Any) -> Samples:
-    """The samples of `survey_fgnet`, which names the options."""
-    return survey_fgnet(root, **options)[0]
-
-
 # MORPH-II: a table beside the folder Album2.
 
 MORPH_OBTAIN = (
     "MORPH-II is licensed by the University of North Carolina Wilmington for a fee and an agreement; place "
     "morph_2008_nonCommercial.csv and the folder Album2 beside each other."
 )
+MORPH_TABLE = "morph_2008_nonCommercial.csv"
 MORPH_COLUMNS = (
     "id_num", "picture_num", "dob", "doa", "race", "gender", "facial_hair", "age", "age_diff", "glasses", "photo",
 )  # fmt: skip
 MORPH_SIDE = ("race", "gender", "facial_hair", "glasses")
 
 
-def survey_morph(
-    root: Root = None,
-    *,
-    table: str = "morph_2008_nonCommercial.csv",
-    images: str | Path | None = None,
-    ages: Ages | None = None,
-    columns: Sequence[str] = ("race", "gender"),
-) -> tuple[Samples, ReadReport]:
-    """Read MORPH-II: people are the groups. ``table`` is the name of the label file, which releases differ in.
+def survey_morph(root: Root = None, *, columns: Sequence[str] = ("race", "gender")) -> tuple[Samples, ReadReport]:
+    """Read MORPH-II: people are the groups.
 
-    ``images`` is the folder above ``Album2``; None searches it. ``facial_hair`` and ``glasses`` are on offer as
-    ``columns``, too, but are mostly empty. Dates of birth and of the photo are not: they are the age in other words.
+    ``facial_hair`` and ``glasses`` are on offer as ``columns``, too, but are mostly empty. Dates of birth and of the
+    photo are not: they are the age in other words.
     """
     refused = "dob, doa, age_diff and picture_num are left out, because they give the age away"
     chosen = choose_columns(columns, MORPH_SIDE, refused)
     below = data_root(root, "morph", MORPH_OBTAIN)
-    path = need_below(below, "morph", MORPH_OBTAIN, table)
+    path = need_below(below, "morph", MORPH_OBTAIN, MORPH_TABLE)
     rows = _morph_rows(path)
     listed = rows["photo"].str.replace("\\", "/").tolist()
     sound = [photo for photo, faulty in zip(listed, rows["fault"].notna(), strict=True) if not faulty]
     if sound:
-        folder = image_folder("morph", images, path, below, sound, MORPH_OBTAIN)
+        folder = image_folder("morph", path, below, sound, MORPH_OBTAIN)
         attach_images(rows, folder, listed)
-    mark_ages(rows, ages)
     kept, report = keep_sound(rows, [path])
     for column in chosen:
         kept[column] = kept[column].where(kept[column] != "").astype("category")
@@ -229,11 +187,6 @@ def _morph_rows(path: Path) -> pd.DataFrame:
     return rows
 
 
-def read_morph(root: Root = None, **options: Any) -> Samples:
-    """The samples of `survey_morph`, which names the options."""
-    return survey_morph(root, **options)[0]
-
-
 # CACD: a MATLAB file beside the folder CACD2000.
 
 CACD_OBTAIN = (
@@ -241,30 +194,23 @@ CACD_OBTAIN = (
     "3.5 GB), for academic use only, so that celebrity2000_meta.mat and CACD2000/*.jpg exist. The owners advise "
     "against estimating ages from it, because the years of the photos are rough."
 )
+CACD_FILE = "celebrity2000_meta.mat"
 CACD_FIELDS = ("age", "identity", "rank", "year", "name")
 
 
-def survey_cacd(
-    root: Root = None,
-    *,
-    images: str | Path | None = None,
-    ages: Ages | None = None,
-    columns: Sequence[str] = (),
-) -> tuple[Samples, ReadReport]:
+def survey_cacd(root: Root = None, *, columns: Sequence[str] = ()) -> tuple[Samples, ReadReport]:
     """Read CACD: celebrities are the groups, and their ``rank`` is a side column, by which the owners split.
 
-    ``images`` is the folder of the photos; None searches it. The ``year`` of the photo is on offer as a column; the
-    year of birth is not, as both together are the age.
+    The ``year`` of the photo is on offer as a column; the year of birth is not, as both together are the age.
     """
     chosen = choose_columns(columns, ("year",), "name, identity and birth give the age away")
     below = data_root(root, "cacd", CACD_OBTAIN)
-    path = need_below(below, "cacd", CACD_OBTAIN, "celebrity2000_meta.mat")
+    path = need_below(below, "cacd", CACD_OBTAIN, CACD_FILE)
     rows = _cacd_rows(path)
     listed = rows["name"].tolist()
-    folder = image_folder("cacd", images, path, below, listed, CACD_OBTAIN)
+    folder = image_folder("cacd", path, below, listed, CACD_OBTAIN)
     mark_fault(rows, ~np.isfinite(rows["y"]), "age missing")
     attach_images(rows, folder, listed)
-    mark_ages(rows, ages)
     kept, report = keep_sound(rows, [path])
     return replace(_people_samples(kept, chosen), side={"rank": kept["rank"].to_numpy(dtype=float)}), report
 
@@ -289,8 +235,3 @@ def _cacd_rows(path: Path) -> pd.DataFrame:
     }
     table = pd.DataFrame({**numbers, "name": names})
     return without_fault(table.rename(columns={"age": "y", "identity": "person"}))
-
-
-def read_cacd(root: Root = None, **options: Any) -> Samples:
-    """The samples of `survey_cacd`, which names the options."""
-    return survey_cacd(root, **options)[0]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +17,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from diffor.datasets.readers.data_files import CURE
-from diffor.datasets.readers.label_files import beside
-from diffor.datasets.readers.large_tables import (
-    LargeTable,
-    PublishedFile,
-    check_choice,
-    check_files,
-    date_parts,
-    from_codes,
-)
-from diffor.datasets.readers.reading import CheckReport, ReadReport, data_root, need_below
-from diffor.datasets.readers.text_blocks import TextFormat
-from diffor.datasets.readers.watch_log import Log, look_up, read_features, read_log
-from diffor.datasets.samples import Rows, Samples
-from diffor.datasets.splits import Split, named_test_rows
+from diffor.datasets.readers.arrow_cache import cached_table
+from diffor.datasets.readers.data_files import CURE, beside, from_codes
+from diffor.datasets.readers.published_files import PublishedFile, check_files
+from diffor.datasets.readers.reading import CheckReport, ReadReport, cache_folder, data_root, need_below
+from diffor.datasets.readers.text_tables import TextFormat
+from diffor.datasets.readers.watch_log import Columns, drop_rows, look_up, read_features, read_log
+from diffor.datasets.samples import Samples
+from diffor.datasets.splits import Split, date_parts, named_test_rows
 from diffor.errors import UserError
+
+Root = str | Path | None
 
 USER_COLUMNS = (
     "user_active_degree", "is_lowactive_period", "is_live_streamer", "is_video_author", "follow_user_num",
@@ -50,15 +44,14 @@ KUAIREC_OBTAIN = (
 )
 MATRIX = TextFormat(
     {
-        "user_id": "int32", "video_id": "int32", "play_duration": "int32", "video_duration": "int32", "time": None,
-        "date": "float64", "timestamp": None, "watch_ratio": None,
+        "user_id": "int32", "video_id": "int32", "play_duration": "int32", "video_duration": "int32",
+        # 181,992 rows of the small matrix have no time.
+        "time": None, "date": None, "timestamp": None, "watch_ratio": None,
     },
-    may_be_empty=("date",),  # 181,992 rows of the small matrix have no time; its dates are written 20200705.0
 )  # fmt: skip
 ENCODED_USER_COLUMNS = tuple(f"onehot_feat{number}" for number in range(18))
 TAGS_HEADER = "video_id,feat"
 N_TAGS = 4
-MATRICES = ("big", "small")
 KUAIREC_FILES = (
     PublishedFile(("big_matrix.csv",), MATRIX.header, n_rows=12_530_806),
     PublishedFile(("small_matrix.csv",), MATRIX.header, n_rows=4_676_570),
@@ -70,92 +63,49 @@ KUAIREC_FILES = (
 )
 
 
-@dataclass(frozen=True)
-class KuaiRec(LargeTable):
-    """How KuaiRec is read and split; each field is a choice that the publications leave open."""
+def survey_kuairec(root: Root = None, *, on_bad_row: str = "raise") -> tuple[Samples, ReadReport]:
+    """Read KuaiRec: the target is the seconds that a video is watched.
 
-    matrices: tuple[str, ...] = MATRICES
-    """The sparse ``big`` matrix of 12.5 million rows, the dense ``small`` one of 4.7 million, or both."""
-    target: str = "seconds"
-    """``seconds`` watched, ``milliseconds``, ``ratio`` to the duration, or ``normed_ratio``: the ratio scaled to 0 to 1
-    by its range in each video. The paper gives no unit; its errors of about 3 fit seconds. The last one is what a
-    script of the same group does: it looks at the test rows, and nothing else here does."""
-    duration_as_input: bool = True
-    protocol: str = "matrix"
-    """``matrix``: learn from the big matrix, test on the small one. ``date``: by date within the big matrix.
-    ``random``: by ``shares``."""
-    validation_share: float = 0.1
-    """Share of the big matrix that the protocol ``matrix`` sets apart for validation."""
-    last_dates: tuple[int, int] = (20200826, 20200831)
-    """Last dates of training and of validation in the protocol ``date``: two of the three blocks of days to learn from,
-    and half of the third each for validation and test."""
-
-    def __post_init__(self) -> None:
-        check_choice("target", self.target, ("seconds", "milliseconds", "ratio", "normed_ratio"))
-        check_choice("protocol", self.protocol, ("matrix", "date", "random"))
-        for matrix in self.matrices:
-            check_choice("matrices", matrix, MATRICES)
-
-    def survey(self, root: str | Path | None = None) -> tuple[Samples, ReadReport]:
-        """The samples, and what was read and dropped."""
-        log = self.log(root)
-        first = log.report.files[0]
-        users = read_features(beside(first, "user_features.csv"), USER_HEADER, ENCODED_USER_COLUMNS)
-        videos = read_tags(beside(first, "item_categories.csv"))
-        columns = log.columns
-        duration = columns["video_duration"] / 1000
-        inputs: dict[str, Any] = look_up(columns["user_id"], "user_id", users)
-        inputs |= look_up(columns["video_id"], "video_id", videos)
-        if self.duration_as_input:
-            inputs["duration"] = duration
-        y = self._target(columns["play_duration"].astype(np.float64), duration, inputs["video_id"].codes)
-        groups = columns["user_id"].astype(np.int64)
-        return Samples(pd.DataFrame(inputs, copy=False), y, {"duration": duration}, groups), log.report
-
-    def split(self, root: str | Path | None, index: int) -> Split:
-        """The rows of :meth:`survey` by the protocol; what is drawn is drawn by the index."""
-        columns = self.log(root).columns
-        users, dates, tables = (columns.pop(name) for name in ("user_id", "date", "table"))
-        columns.clear()  # what a split of millions of rows needs beside them is much already
-        is_small = np.array([matrix == "small" for matrix in self.matrices])[tables]
-        if self.protocol == "random":
-            return self.random_rows(users, index)
-        if self.protocol == "date":
-            return date_parts(np.where(is_small, np.nan, dates), self.last_dates)
-        return named_test_rows(is_small, index, self.validation_share)
-
-    def log(self, root: str | Path | None) -> Log:
-        """The rows of the matrices."""
-        top = data_root(root, "kuairec", KUAIREC_OBTAIN)
-        first = need_below(top, "kuairec", KUAIREC_OBTAIN, f"{self.matrices[0]}_matrix.csv")
-        tables = [self.open(beside(first, f"{matrix}_matrix.csv"), MATRIX, top) for matrix in self.matrices]
-        log = read_log(tables, list(MATRIX.kept), self)
-        return log.keep(
-            {
-                "video_duration is not positive": log.columns["video_duration"] <= 0,
-                "play_duration is negative": log.columns["play_duration"] < 0,
-            }
-        )
-
-    def _target(
-        self, played: NDArray[np.float64], duration: NDArray[np.float64], video: NDArray[Any]
-    ) -> NDArray[np.float64]:
-        if self.target == "milliseconds":
-            return played
-        seconds = played / 1000
-        if self.target == "seconds":
-            return seconds
-        ratio: NDArray[np.float64] = seconds / duration
-        return ratio if self.target == "ratio" else _scale_within(ratio, video)
+    NOTE[DIFF]: the paper gives no unit; its errors of about 3 fit seconds.
+    """
+    columns, report = _kuairec_log(root, on_bad_row)
+    users = read_features(beside(report.files[0], "user_features.csv"), USER_HEADER, ENCODED_USER_COLUMNS)
+    videos = read_tags(beside(report.files[0], "item_categories.csv"))
+    duration = columns["video_duration"] / 1000
+    inputs: dict[str, Any] = look_up(columns["user_id"], "user_id", users)
+    inputs |= look_up(columns["video_id"], "video_id", videos)
+    inputs["duration"] = duration
+    groups = columns["user_id"].astype(np.int64)
+    y = columns["play_duration"] / 1000
+    return Samples(pd.DataFrame(inputs, copy=False), y, {"duration": duration}, groups), report
 
 
-def _scale_within(values: NDArray[np.float64], member: NDArray[Any]) -> NDArray[np.float64]:
-    """Values scaled to 0 to 1 by the range of their group; 0 where a group has but one value. **Shape:** ``(n,)``."""
-    low, high = np.full(int(member.max()) + 1, np.inf), np.full(int(member.max()) + 1, -np.inf)
-    np.minimum.at(low, member, values)
-    np.maximum.at(high, member, values)
-    width = np.where(high > low, high - low, 1.0)
-    return np.asarray((values - low[member]) / width[member])
+def split_kuairec(root: Root, index: int) -> Split:
+    """Learn from the big matrix, of which the index draws a tenth for validation, and test on the small one."""
+    columns, _ = _kuairec_log(root, "drop")
+    return named_test_rows(columns.pop("table") == 1, index)
+
+
+def _kuairec_log(root: Root, on_bad_row: str) -> tuple[Columns, ReadReport]:
+    """The rows of the big and then the small matrix."""
+    names = ("big_matrix.csv", "small_matrix.csv")
+    columns, report = _read_logs(root, "kuairec", KUAIREC_OBTAIN, names, MATRIX, on_bad_row)
+    reasons = {
+        "video_duration is not positive": columns["video_duration"] <= 0,
+        "play_duration is negative": columns["play_duration"] < 0,
+    }
+    return drop_rows(columns, report, reasons), report
+
+
+def _read_logs(
+    root: Root, name: str, obtain: str, files: Sequence[str], form: TextFormat, on_bad_row: str
+) -> tuple[Columns, ReadReport]:
+    """The rows of log files that lie beside the first."""
+    top = data_root(root, name, obtain)
+    first = need_below(top, name, obtain, files[0])
+    cache = cache_folder(top)
+    tables = [cached_table(beside(first, file), form, cache, on_bad_row=on_bad_row) for file in files]
+    return read_log(tables, list(form.kept))
 
 
 def read_tags(path: Path) -> pd.DataFrame:
@@ -172,22 +122,6 @@ def read_tags(path: Path) -> pd.DataFrame:
     return tags
 
 
-def read_kuairec(root: str | Path | None = None, **options: Any) -> Samples:
-    """Watch time in KuaiRec, with the options of :class:`KuaiRec`."""
-    return KuaiRec(**options).survey(root)[0]
-
-
-def split_kuairec(root: str | Path | None, index: int, **options: Any) -> tuple[Rows, Rows]:
-    """Rows to learn from and rows to test on, with the options of :class:`KuaiRec`."""
-    split = KuaiRec(**options).split(root, index)
-    return split.learning, split.test
-
-
-def check_kuairec(root: str | Path | None = None, published: Sequence[PublishedFile] = KUAIREC_FILES) -> CheckReport:
-    """Headers and numbers of rows, and the checksum of the archive where it is kept."""
-    return check_files(root, "kuairec", KUAIREC_OBTAIN, published)
-
-
 # KuaiRand-Pure.
 
 KUAIRAND_OBTAIN = (
@@ -197,12 +131,12 @@ KUAIRAND_OBTAIN = (
 FAKE_CURE = "take the file of KuaiRand-Pure.tar.gz: synthetic ones of the same name, with other columns, are about"
 FEEDBACK = ("is_click", "is_like", "is_follow", "is_comment", "is_forward", "is_hate", "long_view",
             "profile_stay_time", "comment_stay_time", "is_profile_enter")  # fmt: skip
-"""Columns that are known only when the watching is over: no inputs, unless ``leaks`` names them."""
+"""Columns that are known only when the watching is over: no inputs."""
 WATCH_LOG = TextFormat(
     {
         "user_id": "int32", "video_id": "int32", "date": "int32", "hourmin": None, "time_ms": None,
-        **dict.fromkeys(FEEDBACK[:7], "int32"), "play_time_ms": "int32", "duration_ms": "int32",
-        **dict.fromkeys(FEEDBACK[7:], "int32"), "is_rand": None, "tab": "int32",
+        **dict.fromkeys(FEEDBACK[:7]), "play_time_ms": "int32", "duration_ms": "int32",
+        **dict.fromkeys(FEEDBACK[7:]), "is_rand": None, "tab": "int32",
     },
     cure=FAKE_CURE,
 )  # fmt: skip
@@ -213,8 +147,12 @@ VIDEO_HEADER = (
 )
 RANGE_COLUMNS = ("user_active_degree", "follow_user_num_range", "fans_user_num_range", "friend_user_num_range",
                  "register_days_range")  # fmt: skip
-STANDARD_LOGS = ("standard_4_08_to_4_21", "standard_4_22_to_5_08")
-LOGS = (*STANDARD_LOGS, "random_4_22_to_5_08")
+LOGS = ("log_standard_4_08_to_4_21_pure.csv", "log_standard_4_22_to_5_08_pure.csv")
+SHORTEST, LONGEST = 5, 240
+"""Durations that are kept, in whole seconds and with both ends. Published code has 240 as well as 400 above, under the
+same counts."""
+LAST_DATES = (20220421, 20220428)
+"""Last dates of training and of validation."""
 COUNTS = {"rows": 1_266_560, "users": 26_988, "videos": 6_598}
 """What publications report of the filtered logs."""
 KUAIRAND_FILES = tuple(
@@ -234,85 +172,44 @@ KUAIRAND_FILES = tuple(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class KuaiRand(LargeTable):
-    """How KuaiRand-Pure is read and split; the defaults are those of the publications that give the paper's counts."""
+def survey_kuairand(root: Root = None, *, on_bad_row: str = "raise") -> tuple[Samples, ReadReport]:
+    """Read KuaiRand-Pure as the publications do that give the paper's counts.
 
-    logs: tuple[str, ...] = STANDARD_LOGS
-    """Log files, without ``log_`` and ``_pure.csv``: the two standard ones, or also the one of random exposure."""
-    min_duration: int = 5
-    max_duration: int = 240
-    """Durations that are kept, in whole seconds and with both ends. Published code has 240 as well as 400 above, under
-    the same counts."""
-    truncate: bool = True
-    """Whether watching longer than the video lasts, again and again, counts as watching it once."""
-    whole_seconds: bool = True
-    """Whether watch time and duration are rounded to whole seconds, halves to the even one."""
-    duration_as_input: bool = False
-    leaks: tuple[str, ...] = ()
-    """Columns of the feedback to take as inputs, although they are not known before the target is."""
-    protocol: str = "date"
-    """``date``: by date. ``random``: by ``shares``."""
-    last_dates: tuple[int, int] = (20220421, 20220428)
-    """Last dates of training and of validation in the protocol ``date``."""
+    Watch time and duration are whole seconds, halves rounded to the even one, and watching longer than the video lasts
+    counts as watching it once.
+    """
+    columns, report = _kuairand_log(root, on_bad_row)
+    users = read_features(beside(report.files[0], "user_features_pure.csv"), USER_HEADER, RANGE_COLUMNS)
+    videos = read_features(beside(report.files[0], "video_features_basic_pure.csv"), VIDEO_HEADER, VIDEO_COLUMNS)
+    videos["tag_pop"] = most_frequent_tags(videos.pop("tag"))
+    inputs: dict[str, Any] = look_up(columns["user_id"], "user_id", users)
+    inputs |= look_up(columns["video_id"], "video_id", videos)
+    inputs["tab"] = from_codes(*np.unique(columns["tab"], return_inverse=True)[::-1])
+    y = _whole_seconds(np.minimum(columns["play_time_ms"], columns["duration_ms"]))
+    side = {"duration": _whole_seconds(columns["duration_ms"])}
+    return Samples(pd.DataFrame(inputs, copy=False), y, side, columns["user_id"].astype(np.int64)), report
 
-    def __post_init__(self) -> None:
-        check_choice("protocol", self.protocol, ("date", "random"))
-        for log in self.logs:
-            check_choice("logs", log, LOGS)
-        for leak in self.leaks:
-            check_choice("leaks", leak, FEEDBACK)
-        if not 0 < self.min_duration <= self.max_duration:
-            raise UserError(
-                "durations must be positive and rise, but got "
-                f"min_duration={self.min_duration}, max_duration={self.max_duration}"
-            )
 
-    def survey(self, root: str | Path | None = None) -> tuple[Samples, ReadReport]:
-        """The samples, and what was read and dropped."""
-        log = self.log(root)
-        first = log.report.files[0]
-        users = read_features(beside(first, "user_features_pure.csv"), USER_HEADER, RANGE_COLUMNS)
-        videos = read_features(beside(first, "video_features_basic_pure.csv"), VIDEO_HEADER, VIDEO_COLUMNS)
-        videos["tag_pop"] = most_frequent_tags(videos.pop("tag"))
-        columns = log.columns
-        inputs: dict[str, Any] = look_up(columns["user_id"], "user_id", users)
-        inputs |= look_up(columns["video_id"], "video_id", videos)
-        inputs["tab"] = from_codes(*np.unique(columns["tab"], return_inverse=True)[::-1])
-        inputs |= {name: columns[name] for name in self.leaks}
-        duration, played = self._seconds(columns["duration_ms"]), columns["play_time_ms"]
-        if self.duration_as_input:
-            inputs["duration"] = duration
-        y = self._seconds(np.minimum(played, columns["duration_ms"]) if self.truncate else played)
-        groups = columns["user_id"].astype(np.int64)
-        return Samples(pd.DataFrame(inputs, copy=False), y, {"duration": duration}, groups), log.report
+def split_kuairand(root: Root, index: int) -> Split:
+    """By date, whatever the index."""
+    return date_parts(_kuairand_log(root, "drop")[0]["date"].astype(np.float64), LAST_DATES)
 
-    def split(self, root: str | Path | None, index: int) -> Split:
-        """The rows of :meth:`survey` by the protocol; what is drawn is drawn by the index."""
-        columns = self.log(root).columns
-        if self.protocol == "random":
-            return self.random_rows(columns["user_id"], index)
-        return date_parts(columns["date"].astype(np.float64), self.last_dates)
 
-    def log(self, root: str | Path | None) -> Log:
-        """The rows of the logs whose duration is kept."""
-        top = data_root(root, "kuairand", KUAIRAND_OBTAIN)
-        first = need_below(top, "kuairand", KUAIRAND_OBTAIN, f"log_{self.logs[0]}_pure.csv")
-        tables = [self.open(beside(first, f"log_{name}_pure.csv"), WATCH_LOG, top) for name in self.logs]
-        log = read_log(tables, list(WATCH_LOG.kept), self)
-        duration = np.round(log.columns["duration_ms"] / 1000)
-        return log.keep(
-            {
-                "duration is unknown": log.columns["duration_ms"] <= 0,
-                f"duration is below {self.min_duration} s": duration < self.min_duration,
-                f"duration is above {self.max_duration} s": duration > self.max_duration,
-                "play_time_ms is negative": log.columns["play_time_ms"] < 0,
-            }
-        )
+def _kuairand_log(root: Root, on_bad_row: str) -> tuple[Columns, ReadReport]:
+    """The rows of the two standard logs whose duration is kept."""
+    columns, report = _read_logs(root, "kuairand", KUAIRAND_OBTAIN, LOGS, WATCH_LOG, on_bad_row)
+    duration = _whole_seconds(columns["duration_ms"])
+    reasons = {
+        "duration is unknown": columns["duration_ms"] <= 0,
+        f"duration is below {SHORTEST} s": duration < SHORTEST,
+        f"duration is above {LONGEST} s": duration > LONGEST,
+        "play_time_ms is negative": columns["play_time_ms"] < 0,
+    }
+    return drop_rows(columns, report, reasons), report
 
-    def _seconds(self, milliseconds: NDArray[Any]) -> NDArray[np.float64]:
-        seconds: NDArray[np.float64] = milliseconds / 1000
-        return np.round(seconds) if self.whole_seconds else seconds
+
+def _whole_seconds(milliseconds: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(np.round(milliseconds / 1000))
 
 
 def most_frequent_tags(tags: pd.Series[str]) -> pd.Series[str]:
@@ -327,26 +224,14 @@ def most_frequent_tags(tags: pd.Series[str]) -> pd.Series[str]:
     return best.reindex(tags.index)
 
 
-def read_kuairand(root: str | Path | None = None, **options: Any) -> Samples:
-    """Watch time in KuaiRand-Pure, with the options of :class:`KuaiRand`."""
-    return KuaiRand(**options).survey(root)[0]
-
-
-def split_kuairand(root: str | Path | None, index: int, **options: Any) -> tuple[Rows, Rows]:
-    """Rows to learn from and rows to test on, with the options of :class:`KuaiRand`."""
-    split = KuaiRand(**options).split(root, index)
-    return split.learning, split.test
-
-
-def check_kuairand(root: str | Path | None = None, published: Sequence[PublishedFile] = KUAIRAND_FILES) -> CheckReport:
+def check_kuairand(
+    root: Root = None, published: Sequence[PublishedFile] = KUAIRAND_FILES, *, read_all: bool = True
+) -> CheckReport:
     """Headers, sizes and checksums; where they are right, also the counts that publications report."""
-    report = check_files(root, "kuairand", KUAIRAND_OBTAIN, published)
-    if not report.errors:
-        x = read_kuairand(root).x
+    report = check_files(root, "kuairand", KUAIRAND_OBTAIN, published, read_all=read_all)
+    if not report.errors and read_all:
+        x = survey_kuairand(root)[0].x
         found = {"rows": len(x), "users": x["user_id"].nunique(), "videos": x["video_id"].nunique()}
         if found != COUNTS:
-            report.warnings.append(
-                f"publications report {COUNTS}, but the default options give {found}; another max_duration, "
-                "such as 400, may give them"
-            )
+            report.warnings.append(f"publications report {COUNTS}, but these files give {found}; fetch them again")
     return report

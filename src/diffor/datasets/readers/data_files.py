@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from diffor.datasets.readers.reading import refuse_stand_in
 from diffor.errors import UserError
 
 CURE = "fetch the file again"
@@ -24,6 +28,13 @@ def data_file(root: str | Path | None, name: str, relative: str) -> Path:
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: pass the folder that holds {relative}")
     return path
+
+
+def beside(path: Path, name: str) -> Path:
+    """The file of this name in the folder of another, which must exist."""
+    if not (path.parent / name).is_file():
+        raise FileNotFoundError(f"{path.parent / name} must lie beside {path.name}, but it is missing; {CURE}")
+    return path.parent / name
 
 
 def read_cells(path: Path, separator: str | None = ",") -> list[list[str]]:
@@ -56,7 +67,25 @@ def with_header(path: Path, needed: Sequence[str]) -> pd.DataFrame:
             f"{path} must begin with a header that names {', '.join(needed[:3])} ... ({len(needed)} columns), "
             f"but missing {', '.join(absent) or 'names of some columns'}; {CURE}"
         )
-    table: pd.DataFrame = pd.DataFrame(rows, columns=header, index=range(2, len(rows) + 2))
+    return _numbered(rows, header)
+
+
+def exact_table(path: Path, header: Sequence[str]) -> pd.DataFrame:
+    """A table of text cells whose first line is exactly this header; the index counts the lines of the file."""
+    refuse_stand_in(path)
+    try:
+        first, *rows = read_cells(path)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} must be a text file, but got {error}; {CURE}") from error
+    if tuple(first) != tuple(header):
+        raise UserError(f"{path} must begin with {','.join(header)}, but got {','.join(first)[:200]}; {CURE}")
+    if len(rows[0]) != len(header):
+        raise UserError(f"{path} must have {len(header)} cells in each line, but line 2 has {len(rows[0])}; {CURE}")
+    return _numbered(rows, header)
+
+
+def _numbered(rows: list[list[str]], header: Sequence[str]) -> pd.DataFrame:
+    table: pd.DataFrame = pd.DataFrame(rows, columns=list(header), index=range(2, len(rows) + 2))
     return table
 
 
@@ -74,3 +103,30 @@ def as_numbers(cells: pd.DataFrame, path: Path, *, may_miss: bool = False) -> pd
         )
     numbers.index = pd.RangeIndex(len(numbers))
     return numbers
+
+
+def whole_numbers(path: Path, width: int) -> NDArray[np.int64]:
+    """Lines of so many whole numbers, parted by blanks. **Shape:** ``(lines, width)``."""
+    refuse_stand_in(path)
+    try:
+        table = np.loadtxt(path, dtype=np.int64, ndmin=2, comments=None)
+    except ValueError:
+        table = np.empty((0, 0), dtype=np.int64)
+    if table.shape[1] != width:
+        raise UserError(f"{path} must hold {width} whole numbers in each line, {_odd_line(path, width)}")
+    return table
+
+
+def _odd_line(path: Path, width: int) -> str:
+    """Which line is the first that does not hold so many whole numbers."""
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and (len(line.split()) != width or not re.fullmatch(r"[-+\d\s]+", line)):
+            return f"but line {number} is {line[:80]!r}; {CURE}"
+    return f"but some do not; {CURE}"
+
+
+def from_codes(codes: NDArray[Any], levels: Any) -> pd.Categorical:
+    """A categorical in as few bytes as its levels allow."""
+    kind = np.int8 if len(levels) < 2**7 else np.int16 if len(levels) < 2**15 else np.int32
+    return pd.Categorical.from_codes(codes.astype(kind, copy=False), categories=pd.Index(levels), validate=False)

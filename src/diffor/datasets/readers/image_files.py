@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from diffor.datasets.readers.published_files import digest_complaint
 from diffor.datasets.readers.reading import CheckReport, ReadReport, Survey, data_root, find_below, folders_below
 from diffor.datasets.samples import Samples
 from diffor.errors import UserError
@@ -40,14 +40,8 @@ def image_names(folder: Path) -> list[str]:
     return sorted(entry.name for entry in os.scandir(folder) if is_image(entry.name) and entry.is_file())
 
 
-def image_folder(
-    name: str, images: str | Path | None, labels: Path, root: Path, listed: Sequence[str], obtain: str
-) -> Path:
-    """The folder of the listed images: the one that is passed, else the nearest to the label file, up to the root."""
-    if images is not None:
-        if not Path(images).is_dir():
-            raise FileNotFoundError(f"images must be the folder of {name}'s images, but {images} is no folder")
-        return Path(images).absolute()
+def image_folder(name: str, labels: Path, root: Path, listed: Sequence[str], obtain: str) -> Path:
+    """The folder of the listed images: the nearest to the label file, up to the root."""
     if not listed:
         raise UserError(f"{labels} must name images, but it has no rows; fetch the file again")
     places = np.linspace(0, len(listed) - 1, min(N_PROBED, len(listed))).astype(int)
@@ -58,7 +52,7 @@ def image_folder(
                 return folder
     raise FileNotFoundError(
         f"{name} needs its images, such as {listed[0]}, but none of {len(places)} that were looked for is below "
-        f"{root}; pass images, the folder that holds them. {obtain}"
+        f"{root}; put or link their folder there. {obtain}"
     )
 
 
@@ -158,16 +152,6 @@ def mark_fault(rows: pd.DataFrame, where: Iterable[bool], fault: str) -> None:
     rows.loc[np.asarray(where, dtype=bool) & rows["fault"].isna().to_numpy(), "fault"] = fault
 
 
-def mark_ages(rows: pd.DataFrame, ages: tuple[int, int] | None) -> None:
-    """Mark the rows whose target lies outside the ages that are asked for."""
-    if ages is None:
-        return
-    low, high = ages
-    if low > high:
-        raise UserError(f"ages must be the youngest and the oldest to keep, but got ages={ages}")
-    mark_fault(rows, ~rows["y"].between(low, high), f"age outside {low} to {high}")
-
-
 # Checking.
 
 
@@ -195,27 +179,25 @@ def check_images(
     try:
         samples, report = survey(root)
     except (ValueError, OSError) as error:
-        checked.errors.append(str(error))
-        return checked
+        return checked.fail(error)
     _compare(checked, name, samples, report, expected)
     archive = find_below(data_root(root, name), expected.archive) if expected.archive else None
     if archive is not None:
-        _check_digest(checked, archive, expected)
+        complaint = digest_complaint(archive, expected.digest, "fetch the archive again, or take another mirror's copy")
+        if complaint is not None:
+            (checked.errors if expected.official_digest else checked.warnings).append(complaint)
     checked.errors += broken_images(samples.x["path"].tolist(), n_images)
     return checked
 
 
 def _compare(checked: CheckReport, name: str, samples: Samples, report: ReadReport, expected: Expected) -> None:
     source = report.files[0]
-    if report.n_read != expected.n_rows:
-        message = (
-            f"{source} must lead to {expected.n_rows:,} rows of {name}, but got {report.n_read:,}; complete the files"
-        )
-        (checked.warnings if expected.counts_vary else checked.errors).append(message)
+    counts = [(report.n_read, expected.n_rows, f"rows of {name}")]
     if expected.n_groups is not None and samples.groups is not None:
-        n_groups = len(np.unique(samples.groups))
-        if n_groups != expected.n_groups:
-            message = f"{source} must lead to {expected.n_groups:,} people, but got {n_groups:,}; complete the files"
+        counts.append((len(np.unique(samples.groups)), expected.n_groups, "people"))
+    for found, wanted, things in counts:
+        if found != wanted:
+            message = f"{source} must lead to {wanted:,} {things}, but got {found:,}; complete the files"
             (checked.warnings if expected.counts_vary else checked.errors).append(message)
     for fault, count in report.dropped.items():
         message = f"{source} loses {count:,} of {report.n_read:,} rows: {fault}"
@@ -223,29 +205,16 @@ def _compare(checked: CheckReport, name: str, samples: Samples, report: ReadRepo
         (checked.errors if too_many else checked.warnings).append(message + "; complete the files" * too_many)
 
 
-def _check_digest(checked: CheckReport, archive: Path, expected: Expected) -> None:
-    kind, wanted = expected.digest
-    digest = hashlib.new(kind)
-    with archive.open("rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    if digest.hexdigest() == wanted:
-        return
-    message = f"{archive} must have the {kind} {wanted}, but got {digest.hexdigest()}; fetch the archive again"
-    if expected.official_digest:
-        checked.errors.append(message)
-    else:
-        checked.warnings.append(f"{message}, unless it comes from another host: the sum is that of one mirror's copy")
-
-
 def broken_images(paths: Sequence[str], n_images: int | None = N_DECODED) -> list[str]:
     """Decode images, spread evenly over the paths, and name those that are broken or too small to show anything."""
+    if n_images is not None and n_images < 0:
+        raise UserError(f"n_images must be 0 or more, or None for all, but got n_images={n_images}")
+    if n_images == 0:
+        return []
     try:
         from PIL import Image
     except ImportError as error:
         raise ImportError('images are decoded by Pillow: pip install "diffor[images]"') from error
-    if n_images is not None and n_images < 0:
-        raise UserError(f"n_images must be 0 or more, or None for all, but got n_images={n_images}")
     n_chosen = len(paths) if n_images is None else min(n_images, len(paths))
     messages = []
     for place in np.linspace(0, len(paths) - 1, n_chosen).astype(int):
@@ -259,7 +228,7 @@ def broken_images(paths: Sequence[str], n_images: int | None = N_DECODED) -> lis
             cause = str(error)
         if cause:
             messages.append(
-                f"{paths[place]} must be a whole image, but got {cause}; fetch the file again, or delete it: "
+                f"{paths[place]} must be a whole image, but {cause}; fetch the file again, or delete it: "
                 "its row is then left out"
             )
     return messages

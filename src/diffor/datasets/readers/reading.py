@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from diffor.datasets.samples import Samples
+from diffor.datasets.samples import Dataset, Samples
 from diffor.errors import UserError
 
 ENVIRONMENT_VARIABLE = "DIFFOR_DATA"
@@ -41,6 +41,12 @@ class ReadReport:
         """
         return self.n_read - sum(self.dropped.values())
 
+    def drop(self, reasons: Mapping[str, int]) -> None:
+        """Count rows that are dropped."""
+        for reason, count in reasons.items():
+            if count:
+                self.dropped[reason] = self.dropped.get(reason, 0) + count
+
 
 @dataclass
 class CheckReport:
@@ -48,22 +54,40 @@ class CheckReport:
 
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    is_absent: bool = False
+    """Whether there is nothing to check: the first file is missing."""
+
+    def fail(self, error: Exception) -> CheckReport:
+        """The report of files that cannot be read."""
+        return CheckReport([*self.errors, str(error)], self.warnings, isinstance(error, FileNotFoundError))
 
 
-Survey = Callable[[str | Path | None], tuple[Samples, ReadReport]]
+Survey = Callable[..., tuple[Samples, ReadReport]]
 """Reads a data set below a root and says what it met."""
 
 
-@dataclass(frozen=True)
-class Distribution:
-    """How a data set reaches the user: its size and licence, how to get it, how to read it and how to check it."""
+@dataclass(frozen=True, kw_only=True)
+class PublishedSet(Dataset):
+    """A data set whose files come from its owners: how to get them, how to read them and how to check them."""
 
-    name: str
     size: str
     licence: str
     obtain: str
+    """What to do to get the files."""
     survey: Survey
-    check: Callable[[str | Path | None], CheckReport]
+    """``survey(root, **options)`` gives the samples and a report of what was read and dropped."""
+    check: Callable[..., CheckReport]
+    """``check(root)`` compares the files with what is published of them and gives a report."""
+    glance: Callable[..., CheckReport]
+    """The same without reading large files or decoding images."""
+    marks: tuple[str, ...]
+    """Files below the root which show that there is something, even if it cannot be read."""
+
+
+def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
+    """Refuse a value that is none of the choices."""
+    if value not in choices:
+        raise UserError(f"{name} must be one of {', '.join(map(str, choices))}, but got {name}={value!r}")
 
 
 def data_root(root: str | Path | None, name: str, obtain: str = "") -> Path:
@@ -77,9 +101,9 @@ def data_root(root: str | Path | None, name: str, obtain: str = "") -> Path:
     return Path(chosen).absolute()
 
 
-def cache_folder(root: Path, chosen: str | Path | None = None) -> Path:
-    """Where what was read or computed is kept: as chosen, as the environment says, or below the root."""
-    named = chosen or os.environ.get(CACHE_VARIABLE)
+def cache_folder(root: Path) -> Path:
+    """Where what was read or computed is kept: as the environment says, or below the root."""
+    named = os.environ.get(CACHE_VARIABLE)
     return Path(named).absolute() if named else root / CACHE_FOLDER
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from diffor.datasets.readers.arrow_cache import CachedTable
-from diffor.datasets.readers.data_files import CURE, as_numbers
-from diffor.datasets.readers.label_files import exact_table
-from diffor.datasets.readers.large_tables import LargeTable, draw_rows, from_codes
+from diffor.datasets.readers.data_files import CURE, as_numbers, exact_table, from_codes
 from diffor.datasets.readers.reading import ReadReport
 from diffor.errors import UserError
 
@@ -25,44 +21,25 @@ UNKNOWN = ("", "UNKNOWN", "-124", "-124.0")
 """Cells of the tables of features that stand for a missing value."""
 
 
-@dataclass(frozen=True)
-class Log:
-    """Rows of one or more log files, one after the other, and what was read and dropped."""
-
-    columns: Columns
-    report: ReadReport
-
-    def keep(self, reasons: Mapping[str, NDArray[np.bool_]]) -> Log:
-        """Drop the rows that any of the reasons names, counting each under the first."""
-        dropped = Counter(self.report.dropped)
-        is_kept = np.ones(len(self.columns["user_id"]), dtype=bool)
-        for reason, concerned in reasons.items():
-            dropped[reason] += int((concerned & is_kept).sum())
-            is_kept &= ~concerned
-        columns = self.columns if is_kept.all() else {name: values[is_kept] for name, values in self.columns.items()}
-        counts = {reason: count for reason, count in dropped.items() if count}
-        return Log(columns, ReadReport(self.report.files, self.report.n_read, counts))
-
-
-def read_log(tables: Sequence[CachedTable], columns: Sequence[str], options: LargeTable) -> Log:
+def read_log(tables: Sequence[CachedTable], columns: Sequence[str]) -> tuple[Columns, ReadReport]:
     """Columns of all tables, one after the other; ``table`` says from which each row is, counting from 0."""
-    sizes = [table.n_rows for table in tables]
-    ends = np.cumsum(sizes)
-    rows = draw_rows(int(ends[-1]), options.max_rows, options.seed)
-    dropped: Counter[str] = Counter()
-    found: list[Columns] = []
-    for number, (table, end) in enumerate(zip(tables, ends, strict=True)):
-        dropped.update(table.dropped)
-        start = end - table.n_rows
-        chosen = None if rows is None else rows[slice(*np.searchsorted(rows, [start, end]))] - start
-        found.append(table.arrays(columns, chosen))
-        n_found = table.n_rows if chosen is None else len(chosen)
-        found[-1]["table"] = np.full(n_found, number, dtype=np.int8)
-    n_read = int(ends[-1]) + dropped.total()
-    if rows is not None:
-        dropped["not drawn, because of max_rows"] = int(ends[-1]) - len(rows)
+    found = [table.arrays(columns) for table in tables]
+    for number, (part, table) in enumerate(zip(found, tables, strict=True)):
+        part["table"] = np.full(table.n_rows, number, dtype=np.int8)
     joined = {name: np.concatenate([part.pop(name) for part in found]) for name in [*columns, "table"]}
-    return Log(joined, ReadReport([table.source for table in tables], n_read, dict(dropped)))
+    report = ReadReport([table.source for table in tables], sum(table.n_read for table in tables))
+    for table in tables:
+        report.drop(table.dropped)
+    return joined, report
+
+
+def drop_rows(columns: Columns, report: ReadReport, reasons: Mapping[str, NDArray[np.bool_]]) -> Columns:
+    """Columns without the rows that any of the reasons names, each of which counts under the first."""
+    is_kept = np.ones(len(columns["table"]), dtype=bool)
+    for reason, concerned in reasons.items():
+        report.drop({reason: int((concerned & is_kept).sum())})
+        is_kept &= ~concerned
+    return columns if is_kept.all() else {name: values[is_kept] for name, values in columns.items()}
 
 
 def read_features(path: Path, header: str, columns: Sequence[str]) -> pd.DataFrame:

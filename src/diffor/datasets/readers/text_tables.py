@@ -1,7 +1,7 @@
-"""Text tables, plain or gzipped, in blocks of whole lines, and the rows of a block as an Arrow table.
+"""Large text tables, plain or gzipped: blocks of lines as Arrow tables, and the lines that Arrow cannot read.
 
-Arrow parses a block as a whole or not at all. Where it does not, halving the block again and again finds the rows that
-it cannot read, so what is a bad row is what Arrow refuses, and nothing else.
+Arrow parses a block as a whole or not at all, and its ``invalid_row_handler`` sees only lines of another width. Where
+a block cannot be parsed, halving it again and again finds the bad lines: what Arrow refuses, and nothing else.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 from diffor.datasets.readers.data_files import CURE
 from diffor.files.tables import DataError
 
 BLOCK_BYTES = 64 * 2**20
 """Text that is read at a time; parsing it and writing it takes several times as much memory."""
+HEADER_BYTES = 2**16
 _GZIP_START = b"\x1f\x8b"
 
 
@@ -46,72 +47,31 @@ class TextFormat:
         return self.separator.join(self.columns)
 
 
-@dataclass(frozen=True)
-class BadRow:
-    """A row that cannot be read: its place in the block, the reason in words, and the whole message."""
+class BadLine(NamedTuple):
+    """A line that cannot be read: its place in the block, the reason in words, and what to say of the file."""
 
     place: int
     reason: str
-    message: str
+    complaint: str
 
 
 @contextmanager
 def open_text(source: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """A text file, unpacked where it is gzipped, and the file itself; damage is named with its cure."""
+    """A text file, unpacked where it is gzipped, and the file itself."""
     try:
         with source.open("rb") as raw:
             is_packed = raw.read(2) == _GZIP_START
             raw.seek(0)
-            if is_packed:
-                with gzip.open(raw, "rb") as text:
-                    yield cast(IO[bytes], text), raw
-            else:
-                yield raw, raw
+            yield (cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if is_packed else raw), raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{source} must be a whole gzip file, but got {error}; {CURE}") from error
 
 
-def skip_bytes(text: IO[bytes], raw: IO[bytes], n_bytes: int) -> None:
-    """Go to a place in the text; what is gzipped must be unpacked up to there."""
-    if text is raw:
-        raw.seek(n_bytes)
-        return
-    while n_bytes:
-        piece = text.read(min(n_bytes, BLOCK_BYTES))
-        if not piece:
-            raise EOFError("the text is shorter than it was")
-        n_bytes -= len(piece)
-
-
-def line_blocks(text: IO[bytes], source: Path, block_bytes: int = BLOCK_BYTES, cure: str = CURE) -> Iterator[bytes]:
-    """The text in blocks of whole lines; the last may lack a line end."""
-    rest = b""
-    while piece := text.read(block_bytes):
-        cut = piece.rfind(b"\n") + 1
-        if cut:
-            yield rest + piece[:cut]
-            rest = piece[cut:]
-        else:
-            rest += piece
-        if len(rest) > max(block_bytes, BLOCK_BYTES):
-            raise DataError(f"{source} must be text in lines, but got {len(rest)} bytes have no line end; {cure}")
-    if rest:
-        yield rest
-
-
-def without_header(block: bytes, source: Path, form: TextFormat) -> bytes:
-    """The first block without the line that names the columns, which must name these and no others."""
-    line, _, body = block.partition(b"\n")
-    found = line.removesuffix(b"\r")
-    if found != form.header.encode():
-        shown = found[:200].decode("utf-8", errors="replace")
-        raise DataError(f"{source} must begin with the header {form.header}, but got {shown!r}; {form.cure}")
-    return body
-
-
-def is_blank(block: bytes) -> bool:
-    """Whether a block has no rows; unlike stripping, this copies nothing."""
-    return not block or block.isspace()
+def check_header(line: bytes, source: Path, header: str, cure: str) -> None:
+    """Refuse a first line that does not name just these columns."""
+    found = line.rstrip(b"\r\n").decode("utf-8", errors="replace")
+    if found != header:
+        raise DataError(f"{source} must begin with the header {header}, but got {found[:200]!r}; {cure}")
 
 
 def parse_block(block: bytes, form: TextFormat, columns: Sequence[str] | None = None) -> Any:
@@ -121,7 +81,7 @@ def parse_block(block: bytes, form: TextFormat, columns: Sequence[str] | None = 
 
     kinds = {name: pyarrow.type_for_alias(kind) for name, kind in form.kept.items()}
     wanted = list(kinds if columns is None else columns)
-    if is_blank(block):
+    if not block or block.isspace():
         return pyarrow.schema([(name, kinds[name]) for name in wanted]).empty_table()
     table = csv.read_csv(
         pyarrow.BufferReader(block),
@@ -138,18 +98,17 @@ def parse_block(block: bytes, form: TextFormat, columns: Sequence[str] | None = 
     return table
 
 
-def find_bad_rows(block: bytes, source: Path, form: TextFormat, first_line: int) -> Iterator[BadRow]:
-    """The rows of a block that cannot be read, one by one; ``first_line`` is the number of its first line."""
+def find_bad_lines(block: bytes, form: TextFormat, first_line: int) -> Iterator[BadLine]:
+    """The lines of a block that cannot be read, one by one; ``first_line`` is the number of its first line."""
     lines = block.split(b"\n")
     for place in _bad_places(lines, 0, form):
-        reason, complaint = _explain(lines[place].removesuffix(b"\r"), first_line + place, form)
-        yield BadRow(place, reason, f"{source} {complaint}; {form.cure}")
+        yield BadLine(place, *_explain(lines[place].removesuffix(b"\r"), first_line + place, form))
 
 
-def without_rows(block: bytes, places: Sequence[int]) -> bytes:
+def without_lines(block: bytes, places: Sequence[int]) -> bytes:
     """A block without some of its lines.
 
-    >>> without_rows(b"a,1\\nb\\nc,3\\n", [1])
+    >>> without_lines(b"a,1\\nb\\nc,3\\n", [1])
     b'a,1\\nc,3\\n'
     """
     left_out = set(places)
@@ -179,17 +138,12 @@ def _bad_places(lines: list[bytes], first: int, form: TextFormat) -> Iterator[in
 
 def _explain(line: bytes, number: int, form: TextFormat) -> tuple[str, str]:
     """Why a line cannot be read: the reason, and what to say of the file."""
-    cells = line.split(form.separator.encode())
-    if len(cells) != len(form.columns):
-        n_cells = len(form.columns)
-        return (
-            "wrong number of cells",
-            f"must have {n_cells} cells in each line, but line {number} has {len(cells)}",
-        )
+    cells, n_cells = line.split(form.separator.encode()), len(form.columns)
+    if len(cells) != n_cells:
+        return "wrong number of cells", f"must have {n_cells} cells in each line, but line {number} has {len(cells)}"
     bad = next((name for name in form.kept if not _is_readable(line, form, [name])), None)
     if bad is None:
         return "unreadable line", f"must be a text table, but line {number} cannot be read"
     cell = cells[list(form.columns).index(bad)].decode("utf-8", errors="replace")[:80]
     kind = "UTF-8 text" if form.kept[bad] == "string" else f"values of type {form.kept[bad]}"
-    reason = f"unreadable cell in column {bad}"
-    return reason, f"must hold {kind} in column {bad}, but line {number} has {cell!r}"
+    return f"unreadable cell in column {bad}", f"must hold {kind} in column {bad}, but line {number} has {cell!r}"
