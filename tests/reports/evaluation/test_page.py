@@ -15,12 +15,12 @@ pytest.importorskip("matplotlib")
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 from diffor.core.cdf_prediction import CdfPrediction
 from diffor.core.grades import grade_probabilities
+from diffor.estimators.chain import trajectory_of, true_increments
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.reports.evaluation import Evaluation, model_page, picked_rows
 from diffor.reports.evaluation.evaluation import row_errors
 from diffor.reports.evaluation.grades import grade_sections, read_confusion
 from diffor.reports.evaluation.page import about, increment_sections, read_scores, read_slices, value_sections
-from diffor.reports.evaluation.reading import trajectory_of, true_increments
 from diffor.reports.evaluation.scores import (
     AMOUNT_MEASURES,
     GRADE_MEASURES,

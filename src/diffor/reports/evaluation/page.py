@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import diffor
-from diffor.estimators.chain import has_chain
+from diffor.estimators.chain import has_chain, trajectory_of, true_increments
 from diffor.estimators.values import N_RANGES
 from diffor.reports.evaluation import figures
 from diffor.reports.evaluation.evaluation import Evaluation, picked_rows, row_errors
 from diffor.reports.evaluation.figures import number, typical_row
 from diffor.reports.evaluation.grades import grade_sections
-from diffor.reports.evaluation.reading import trajectory_of, true_increments
 from diffor.reports.evaluation.scores import Score
 from diffor.reports.evaluation.slices import Slice, worst_slices
 from diffor.reports.html import Figure, Heading, Paragraph, Section, Table, html_page
