@@ -23,7 +23,7 @@ from diffor import DiffoRRegressor
 from diffor.datasets import DATASETS
 from diffor.files.provenance import origin
 from diffor.paper.theory.model_diagnosis import diagnose_model, diagnosis_sections
-from diffor.reports.html import html_page, write_page
+from diffor.reports.html import as_text, html_page, write_page
 from diffor.training.checkpoint import write_atomically
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -36,8 +36,8 @@ TABLES = ("vlengagement", "kin8nm")
 MAX_TRAIN_ROWS = 5000
 
 
-def diagnose_table(name: str, root: str | None, settings: dict[str, Any], out: Path, has_page: bool) -> list[str]:
-    """Train a model on a table, measure it, write the numbers, also a page if asked for, and give what they say."""
+def diagnose_table(name: str, root: str | None, settings: dict[str, Any], out: Path, has_page: bool) -> str:
+    """Train a model on a table, measure it, write the numbers, also a page if asked for, and give them as text."""
     source = DATASETS[name]
     samples, (train, test) = source.read(root), source.split(root, 0)
     train = train[:MAX_TRAIN_ROWS]
@@ -55,11 +55,11 @@ def diagnose_table(name: str, root: str | None, settings: dict[str, Any], out: P
     }
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, json.dumps(content, indent=1, allow_nan=False).encode())
+    about = f"The paper's theory, measured on {name}: {len(train)} rows to learn from, {len(test)} to measure on."
     if has_page:
-        about = f"The paper's theory, measured on {name}: {len(train)} rows to learn from, {len(test)} to measure on."
         sections = diagnosis_sections(found, about, model.history_)
         write_page(out.with_suffix(".html"), html_page(f"DiffoR: the theory on {name}", sections))
-    return [finding.sentence for finding in found.findings]
+    return as_text(diagnosis_sections(found, about, has_figures=False))
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -79,7 +79,7 @@ def main(words: Sequence[str] | None = None) -> None:
             if arguments.only in (None, f"{table}_{model}"):
                 changed = {**settings, **QUICK} if arguments.quick else settings
                 out = (arguments.out or RESULTS) / f"diagnosis_{table}_{model}.json"
-                print("\n".join([out.stem, *diagnose_table(table, arguments.root, changed, out, arguments.pages)]))
+                print(out.stem, diagnose_table(table, arguments.root, changed, out, arguments.pages), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``diffor diagnose``: from a model and a file to sentences, JSON and a page."""
+"""``diffor diagnose``: from a model and a file to tables, JSON and a page."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ def home(tmp_path_factory):
     return folder
 
 
-def test_every_finding_is_printed(home, capsys):
+def test_every_measurement_is_printed(home, capsys):
     assert main(["diagnose", str(home / "price"), str(home / "rows.csv")]) == 0
     out = capsys.readouterr().out
     assert "all 150 rows, target price." in " ".join(out.split())
@@ -49,15 +49,13 @@ def test_grades_are_diagnosed_by_their_places(home, capsys):
     assert facts["measurements"]["ordinal"]["cases"][0]["n_grades"] == 3
 
 
-def test_json_holds_sentences_and_figures(home, capsys):
+def test_json_holds_the_numbers_of_every_measurement(home, capsys):
     assert main(["diagnose", str(home / "price"), str(home / "rows.csv"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["model"] == "DiffoRRegressor"
     assert facts["target"] == "price"
     assert facts["rows"] == facts["rows_in_file"] == 150
     assert list(facts["measurements"]) == list(TITLES)
-    for figures in facts["measurements"].values():
-        assert figures["sentence"].endswith(".")
     weights = facts["measurements"]["fusion"]["weights"]
     assert sum(weights) == pytest.approx(1)
 

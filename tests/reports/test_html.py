@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from diffor.reports.html import Figure, Heading, Paragraph, Table, html_page, write_page
+from diffor.reports.html import FILES, Figure, Heading, Paragraph, Table, as_text, html_page, number, write_page
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 NASTY = "<script>alert(\"1\")</script> & 'x'"
@@ -172,18 +172,26 @@ def test_sortable_tables_bring_one_script_that_needs_nothing():
     assert [element["text"] for element in page.all("th")][:2] == ["Model", "MAE"]
 
 
-def test_only_sortable_tables_can_be_sorted():
-    plain, sortable = (Table("Scores", ("a", "b"), (("1", "2"),), sortable=sorts) for sorts in (False, True))
-    page = Page(html_page("Title", [plain, sortable]))
-    assert [("data-sortable" in element["attrs"]) for element in page.all("table")] == [False, True]
-
-
 def test_tables_of_words_are_marked():
     page = Page(html_page("Title", [Table("Errors", ("a", "b"), (("1", "2"),), is_text=True)]))
     assert page.all("table")[0]["attrs"] == {"class": "words"}
 
 
 def test_the_script_cannot_be_closed_from_inside():
-    from diffor.reports.html import SORT_SCRIPT
+    assert "</" not in (FILES / "sort.js").read_text()
 
-    assert "</" not in SORT_SCRIPT
+
+def test_records_become_tables_and_text():
+    table = Table.of([{"method": "a", "mean_error": 0.5, "rows": 1200, "path": [1]}, {"method": "b", "mean_error": None,
+                      "rows": 3, "path": []}], "Lower is better.")  # fmt: skip
+    assert table.header == ("method", "mean error", "rows")
+    text = as_text([Heading("Errors"), table, Figure(SVG, "a dot")])
+    assert text.splitlines()[2:] == [
+        "method  mean error   rows",
+        "a            0.500  1,200",
+        "b                -      3",
+        "Lower is better.",
+    ]
+    assert [number(value) for value in (123.4, 9999.9, 1e-9, 2.5e15, float("inf"))] == [
+        "123", "10,000", "1.00e-09", "2.50e+15", "inf",
+    ]  # fmt: skip

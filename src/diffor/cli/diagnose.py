@@ -1,4 +1,4 @@
-"""``diffor diagnose``: measure what the paper proves on a fitted model, and say what it means."""
+"""``diffor diagnose``: measure what the paper proves on a fitted model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
         commands,
         "diagnose",
         run,
-        "measure what the paper proves on a fitted model, and say what it means for it",
+        "measure what the paper proves on a fitted model",
         "diffor diagnose model test.csv",
         "diffor diagnose model test.csv --out theory.html",
     )
@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print each finding as a sentence, and write the page that was asked for."""
+    """Print the numbers of each measurement, and write the page that was asked for."""
     data, folder = Path(arguments.data), Path(arguments.model)
     if arguments.out is not None:
         tables.check_output(Path(arguments.out), arguments.force)
@@ -62,19 +62,19 @@ def run(arguments: argparse.Namespace) -> None:
     truth = true_targets(model, target, data)
     chosen = choose_rows(len(truth))
     rows = _read_rows(data, columns_by_kind(model, names, data), chosen)
-    from diffor.estimators.chain import first_own_member
-    from diffor.paper.theory.model_diagnosis import diagnose_model
+    from diffor.paper.theory.model_diagnosis import diagnose_model, diagnosis_sections
+    from diffor.reports.html import as_text
 
     with library_messages():
         diagnosis = diagnose_model(model, rows, truth[chosen])
-    about = _describe(folder, first_own_member(model)[0], len(model.model_.models), len(chosen), len(truth), target)
+    about = _describe(folder, len(model.ensemble_.models), len(chosen), len(truth), target)
     if arguments.out is not None:
         _write(arguments.out, about, diagnosis, model)
     if arguments.json:
         facts = {"model": type(model).__name__, "target": target, "rows_in_file": len(truth)}
         print(json.dumps({**facts, **diagnosis.to_json()}, allow_nan=False))
     else:
-        print(_as_text(about, diagnosis))
+        print(as_text(diagnosis_sections(diagnosis, about, has_figures=False)))
 
 
 def choose_rows(count: int, limit: int = MAX_ROWS) -> NDArray[Any]:
@@ -100,17 +100,10 @@ def _read_rows(data: Path, columns: tuple[list[str], list[str]], chosen: NDArray
     return table
 
 
-def _describe(folder: Path, place: int, n_members: int, n_rows: int, n_in_file: int, target: str) -> str:
+def _describe(folder: Path, n_members: int, n_rows: int, n_in_file: int, target: str) -> str:
     rows = f"all {n_rows} rows" if n_rows == n_in_file else f"{n_rows} random rows of {n_in_file} (seed {SEED})"
-    member = "" if n_members == 1 else f" Member {place + 1} of {n_members} was measured, alone and uncalibrated."
+    member = "" if n_members == 1 else f" Member 1 of {n_members} was measured, alone and uncalibrated."
     return f"The paper's theory, measured on {folder} with {rows}, target {target}.{member}"
-
-
-def _as_text(about: str, diagnosis: Diagnosis) -> str:
-    from textwrap import fill
-
-    parts = [f"{found.title}\n{fill(found.sentence, 100)}" for found in diagnosis.findings]
-    return "\n\n".join([fill(about, 100), *parts])
 
 
 def _write(out: str, about: str, diagnosis: Diagnosis, model: Any) -> None:

@@ -19,7 +19,7 @@ from diffor.files import tables
 if TYPE_CHECKING:
     from diffor.bench.leaderboard import Cells
     from diffor.bench.plan import Plan
-    from diffor.paper.experiments.findings import Findings
+    from diffor.paper.experiments.contrasts import Findings
     from diffor.paper.experiments.grids import Grid
 
 NAMES = ("tables", "ablation", "heads", "latent", "times", "paradigms")
@@ -62,7 +62,9 @@ def run(arguments: argparse.Namespace) -> None:
     require_figures()
     findings = _findings(arguments, size, folder / f"{stem}.jsonl")
     _write(findings, folder, stem, arguments.name)
-    print("\n".join(findings.sentences))
+    from diffor.reports.html import as_text
+
+    print(as_text(findings.sections))
     print(f"page and numbers are {folder / stem}.html and .json", file=sys.stderr)
 
 
@@ -72,7 +74,7 @@ def _findings(arguments: argparse.Namespace, size: str | None, lines: Path) -> F
     if arguments.name in GRIDS:
         return _run_grid(GRIDS[arguments.name], arguments, size, lines)
     if arguments.name == "paradigms":
-        from diffor.paper.experiments.arguments import run_paradigms
+        from diffor.paper.experiments.paradigms import run_paradigms
 
         log = partial(print, file=sys.stderr, flush=True)
         return run_paradigms(size, arguments.seed, log, lines=lines)
@@ -138,11 +140,6 @@ def _write(findings: Findings, folder: Path, stem: str, name: str) -> None:
     from diffor.training.checkpoint import write_atomically
 
     folder.mkdir(parents=True, exist_ok=True)
-    content = {
-        "experiment": name,
-        **origin("diffor", sys.argv[1:]),
-        "sentences": list(findings.sentences),
-        **findings.numbers,
-    }
+    content = {"experiment": name, **origin("diffor", sys.argv[1:]), **findings.numbers}
     write_atomically(folder / f"{stem}.json", json.dumps(content, indent=1, allow_nan=False).encode())
     write_page(folder / f"{stem}.html", html_page(f"DiffoR: {stem}", findings.sections))

@@ -1,87 +1,28 @@
-"""Pages: results as one HTML file that needs nothing beside itself and no network.
+"""Pages: results as one HTML file that needs nothing beside itself and no network, or as text for a terminal.
 
-A page with sortable tables carries one small script; without it, they are tables as they were.
+A page with sortable tables carries one small script; without it, they are tables as they were. ``string.Template`` and
+f-strings fill the page: jinja2 is a dependency of no extra, and would not be shorter for four kinds of sections.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from string import Template
+from textwrap import fill
+from typing import Any
+
+import numpy as np
 
 from diffor.errors import UserError
 from diffor.training.checkpoint import write_atomically
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c1c1c; --soft: #5c5c5c; --line: #d4d4d4; --paper: #ffffff; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #ececec; --soft: #b0b0b0; --line: #454545; --paper: #171717; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 44rem; padding: 1rem 1rem 4rem; background: var(--paper); color: var(--ink);
-  font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word; }
-h1 { font-size: 1.7rem; line-height: 1.2; }
-h2 { font-size: 1.25rem; margin-top: 2.5rem; }
-h3 { font-size: 1.05rem; margin-top: 1.75rem; }
-figure { margin: 1.25rem 0; }
-figure svg { display: block; width: 100%; max-width: 36rem; height: auto; margin: 0 auto; }
-figcaption, caption { color: var(--soft); font-size: 0.9rem; text-align: left; padding: 0.4rem 0; }
-.wide { overflow-x: auto; margin: 1.25rem 0; }
-table { border-collapse: separate; border-spacing: 0; width: 100%; font-variant-numeric: tabular-nums; }
-caption { caption-side: bottom; }
-caption span { display: block; position: sticky; left: 0; max-width: min(42rem, calc(100vw - 2rem)); }
-th, td { padding: 0.35rem 0.6rem; border-bottom: 1px solid var(--line); text-align: right; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; }
-thead th { border-bottom: 2px solid var(--soft); vertical-align: bottom; }
-tbody th { font-weight: normal; }
-table.words td, table.words thead th { text-align: left; }
-tbody th, td { white-space: nowrap; }
-table.words td { white-space: normal; }
-.wide tbody th, .wide thead th:first-child { position: sticky; left: 0; background: var(--paper); }
-@media (max-width: 32rem) { tbody th { white-space: normal; } }
-@media (min-width: 62rem) { .wide { width: max-content; min-width: 100%; max-width: calc(100% + 8rem); } }
-thead button { all: unset; cursor: pointer; font-weight: bold; }
-thead button:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
-thead button::after { content: "\\2195"; color: var(--soft); padding-left: 0.3em; font-weight: normal; }
-th[aria-sort="ascending"] button::after { content: "\\2191"; color: inherit; }
-th[aria-sort="descending"] button::after { content: "\\2193"; color: inherit; }
-"""
-SORT_SCRIPT = """
-for (const table of document.querySelectorAll("table[data-sortable]")) {
-  const body = table.tBodies[0], original = [...body.rows], headers = [...table.tHead.rows[0].cells];
-  const value = (row, column) => {
-    const text = row.cells[column].textContent.trim(), number = parseFloat(text.replaceAll(",", ""));
-    return Number.isNaN(number) ? text : number;
-  };
-  const compare = (a, b) => {
-    if (typeof a === typeof b) return typeof a === "number" ? a - b : a.localeCompare(b);
-    return typeof a === "number" ? -1 : 1;
-  };
-  headers.forEach((header, column) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.append(...header.childNodes);
-    header.append(button);
-    button.addEventListener("click", () => {
-      const next = { ascending: "descending", descending: null }[header.getAttribute("aria-sort")];
-      const order = next === undefined ? "ascending" : next;
-      headers.forEach((other) => other.removeAttribute("aria-sort"));
-      let rows = [...original];
-      if (order) {
-        header.setAttribute("aria-sort", order);
-        const sign = order === "ascending" ? 1 : -1;
-        const known = rows.filter((row) => !["", "-"].includes(row.cells[column].textContent.trim()));
-        const unknown = rows.filter((row) => !known.includes(row));
-        rows = [...known.sort((a, b) => sign * compare(value(a, column), value(b, column))), ...unknown];
-      }
-      body.append(...rows);
-    });
-  });
-}
-"""
-"""Turns the headers of sortable tables into buttons: rising, falling, as they were; unknown values stay at the end."""
+FILES = Path(__file__).parent / "page_files"
+"""The template of a page, its style, and the script of sortable tables."""
+TEXT_WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -128,6 +69,17 @@ class Table:
                     f"but row {place} has {len(row)}"
                 )
 
+    @classmethod
+    def of(cls, records: Sequence[Mapping[str, Any]], caption: str = "") -> Table:
+        """A table of records with the same keys, which become its header; lists among the values are left out.
+
+        >>> Table.of([{"method": "gr", "mean_error": 0.12345, "rows": 1200, "crps": None}]).rows
+        (('gr', '0.123', '1,200', '-'),)
+        """
+        keys = [key for key, value in records[0].items() if not isinstance(value, list)]
+        rows = tuple(tuple(_cell(record[key]) for key in keys) for record in records)
+        return cls(caption, tuple(key.replace("_", " ") for key in keys), rows)
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -145,6 +97,20 @@ class Figure:
 Section = Heading | Paragraph | Table | Figure
 
 
+def number(value: float) -> str:
+    """A number with three digits that count, or all before the point; a dash where there is none.
+
+    >>> number(1234.56), number(12.345), number(0.0012345), number(-0.5), number(0.0), number(float("nan"))
+    ('1,235', '12.3', '0.00123', '-0.500', '0', '-')
+    """
+    if np.isnan(value):
+        return "-"
+    if np.isinf(value) or value == 0:
+        return f"{value:g}"
+    size = int(np.floor(np.log10(abs(value))))
+    return f"{value:,.{max(0, 2 - size)}f}" if -5 <= size < 12 else f"{value:.2e}"
+
+
 def html_page(title: str, sections: Sequence[Section]) -> str:
     """One self-contained HTML page: light or dark as the reader prefers, readable on a phone, all text escaped.
 
@@ -152,26 +118,13 @@ def html_page(title: str, sections: Sequence[Section]) -> str:
     >>> "<h2>Errors</h2>" in page, "<p>Fewer &lt; more.</p>" in page
     (True, True)
     """
-    body = "\n".join(_section(section, number) for number, section in enumerate(sections))
-    name = escape(title)
     sorts = any(isinstance(section, Table) and section.sortable for section in sections)
-    script = f"<script>{SORT_SCRIPT}</script>\n" if sorts else ""
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{name}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<main>
-<h1>{name}</h1>
-{body}
-</main>
-{script}</body>
-</html>
-"""
+    return Template((FILES / "page.html").read_text()).substitute(
+        title=escape(title),
+        style=(FILES / "page.css").read_text(),
+        body="\n".join(_section(section, place) for place, section in enumerate(sections)),
+        script=f"<script>\n{(FILES / 'sort.js').read_text()}</script>\n" if sorts else "",
+    )
 
 
 def write_page(path: str | Path, html: str) -> None:
@@ -181,36 +134,66 @@ def write_page(path: str | Path, html: str) -> None:
     path.chmod(0o644)  # temporary files, which it was a moment ago, are private
 
 
-def _section(section: Section, number: int) -> str:
+def as_text(sections: Sequence[Section]) -> str:
+    """Headings, paragraphs and tables for a terminal: names to the left, numbers to the right; figures are left out.
+
+    >>> print(as_text([Heading("Errors"), Table("Lower is better.", ("", "MAE"), (("DiffoR", "41.2"), ("none", "7")))]))
+    Errors
+    <BLANKLINE>
+             MAE
+    DiffoR  41.2
+    none       7
+    Lower is better.
+    """
+    return "\n\n".join(_text(section) for section in sections if not isinstance(section, Figure))
+
+
+def _text(section: Heading | Paragraph | Table) -> str:
+    if not isinstance(section, Table):
+        return fill(section.text, TEXT_WIDTH)
+    rows = [section.header, *section.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join([name.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(cells, widths[1:], strict=True))])
+        for name, *cells in rows
+    ]
+    return "\n".join([*lines, *([fill(section.caption, TEXT_WIDTH)] if section.caption else [])])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _section(section: Section, place: int) -> str:
     if isinstance(section, Heading):
         return f"<h{section.level}>{escape(section.text)}</h{section.level}>"
     if isinstance(section, Paragraph):
         return f"<p>{escape(section.text)}</p>"
-    if isinstance(section, Table):
-        return _table(section)
-    return _figure(section, f"s{number}-")
+    return _table(section) if isinstance(section, Table) else _figure(section, f"s{place}-")
 
 
 def _table(table: Table) -> str:
     header = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
     rows = "\n".join(_row(cells, place, table.strong) for place, cells in enumerate(table.rows))
-    caption = escape(table.caption)
+    caption, label = escape(table.caption), escape(table.caption or ", ".join(table.header))
+    shown = f"<caption><span>{caption}</span></caption>\n" if caption else ""
     mark = (' class="words"' if table.is_text else "") + (" data-sortable" if table.sortable else "")
     # A wide table scrolls in its own box, which the keyboard can reach.
     return (
-        f'<div class="wide" role="region" aria-label="{caption}" tabindex="0">\n'
-        f"<table{mark}>\n<caption><span>{caption}</span></caption>\n"
+        f'<div class="wide" role="region" aria-label="{label}" tabindex="0">\n'
+        f"<table{mark}>\n{shown}"
         f"<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>\n</div>"
     )
 
 
 def _row(cells: tuple[str, ...], place: int, strong: frozenset[tuple[int, int]]) -> str:
-    texts = [
+    name, *rest = (
         f"<strong>{escape(cell)}</strong>" if (place, column) in strong else escape(cell)
         for column, cell in enumerate(cells)
-    ]
-    rest = "".join(f"<td>{text}</td>" for text in texts[1:])
-    return f'<tr><th scope="row">{texts[0]}</th>{rest}</tr>'
+    )
+    return f'<tr><th scope="row">{name}</th>{"".join(f"<td>{text}</td>" for text in rest)}</tr>'
 
 
 def _figure(figure: Figure, prefix: str) -> str:

@@ -5,80 +5,46 @@ pytest.importorskip("matplotlib")
 
 from figure_reading import legend_texts, line_labelled, outside_of_figure
 
-from diffor.paper.paradigms import DependencyError, MeanCollapse, QuantisationError, VocabularyTradeoff, figures
-from diffor.paper.paradigms.collapse import Example
-from diffor.paper.paradigms.dependency import Ranked
-from diffor.paper.paradigms.fitting import Measured
-from diffor.paper.paradigms.quantisation import Resolution
-from diffor.paper.paradigms.vocabulary import Design
+from diffor.paper.paradigms import figures
 
 
-def measured(mean, deviation=0.1):
-    return Measured(mean, deviation)
+def measured(mean):
+    return {"mean": mean, "deviation": 0.1}
 
 
 def collapse():
     grid = np.linspace(-3, 3, 61)
     samples = {"diffor": [-2.0] * 30 + [2.0] * 10, "diffor-heads": [0.0] * 20 + [4.0] * 20}
-    example = Example(grid.tolist(), np.exp(-(grid**2)).tolist(), 0.25, samples)
-    return MeanCollapse(100, 1, [1.0], [1.0], [1.0], 24.0, [], example)
-
-
-def ranked(method, n_ranks, joint, ranks):
-    nothing = measured(0.0)
-    return Ranked(method, n_ranks, measured(joint), nothing, measured(ranks), nothing, nothing, nothing)
+    return {"example": {"grid": grid, "density": np.exp(-(grid**2)), "squared": 0.25, "samples": samples}}
 
 
 def dependency():
     methods = [
-        ranked(method, n_ranks, 4.0 * n_ranks, 0.1 * n_ranks)
+        {"method": method, "n_ranks": n_ranks, "joint": measured(4.0 * n_ranks), "ranks": measured(0.1 * n_ranks)}
         for method in ("or-cnn", "coral", "corn", "diffor", "truth")
         for n_ranks in (8, 64)
     ]
-    return DependencyError(
-        100, 1, [1, 7, 63], [0.0, 2.0, 40.0], [0.0, 2.0, 40.0], [0.0, 0.5, 1.0], methods, measured(0.3), measured(0.6)
-    )
+    exact = {"thresholds": [1, 7, 63], "correlation": [0.0, 2.0, 40.0], "impossible": [0.0, 0.5, 1.0]}
+    return {**exact, "methods": methods}
 
 
-def design(method, n_units, n_tokens, written, error):
-    one = measured(1.0)
-    figures = dict.fromkeys(
-        ("length", "longest", "cut", "rows_per_token", "bound", "mae", "rmse", "crps", "seconds"), one
-    )
-    return Design(
-        method,
-        n_units,
-        64,
-        n_tokens=measured(n_tokens),
-        written_mae=measured(written),
-        excess=measured(error),
-        **figures,
-    )
-
-
-def vocabulary(designs=None):
-    known = [
-        design("gr", 10, 7, 7.0, 45.0),
-        design("gr", 1000, 40, 0.1, 42.0),
-        design("gr", 1000, 4, 9.0, 48.0),
-        design("gor", 1000, 60, 0.2, 43.0),
-    ]
-    return VocabularyTradeoff(100, 1, 300.0, known if designs is None else designs, {"excess": measured(41.0)})
-
-
-def resolution(method, count, hard, soft):
-    one = measured(1.0)
-    return Resolution(method, count, measured(hard), one, measured(soft), one, one, one, one)
+def vocabulary(chosen=slice(None)):
+    designs = [("gr", 10, 7, 7.0, 45.0), ("gr", 1000, 40, 0.1, 42.0), ("gr", 1000, 4, 9.0, 48.0),
+               ("gor", 1000, 60, 0.2, 43.0)]  # fmt: skip
+    found = [
+        {"method": method, "n_units": units, "n_tokens": measured(n_tokens), "written_mae": measured(written),
+         "excess": measured(excess)}
+        for method, units, n_tokens, written, excess in designs[chosen]
+    ]  # fmt: skip
+    return {"designs": found, "diffor": {"excess": measured(41.0)}}
 
 
 def quantisation():
     floors = [2.5, 1.25, 0.625]
-    bins = [
-        resolution("cross-entropy", count, 1.1 * floor, 0.5) for count, floor in zip((2, 4, 8), floors, strict=True)
-    ]
-    ours = [resolution("diffor", count, 0.1 * count, 0.1) for count in (4, 16)]
-    nothing = [measured(1.0)] * 3
-    return QuantisationError(100, 1, 0.04, 0.05, [2, 4, 8], floors, floors, nothing, nothing, bins, ours)
+    bins = [{"count": count, "hard_mae": measured(1.1 * floor), "soft_mae": measured(0.5)}
+            for count, floor in zip((2, 4, 8), floors, strict=True)]  # fmt: skip
+    ours = [{"count": count, "hard_mae": measured(0.1 * count)} for count in (4, 16)]
+    return {"counts": [2, 4, 8], "floor_mae": floors, "noise_mae": 0.04, "bins": bins, "increments": ours}
 
 
 def every_figure():
@@ -96,17 +62,9 @@ def points(ax, label):
     return bars.lines[0].get_xdata().tolist(), bars.lines[0].get_ydata().tolist()
 
 
-def test_nothing_is_drawn_beyond_the_figure() -> None:
-    assert max(outside_of_figure(ax) for ax in every_figure()) < 0.02
-
-
-def test_every_figure_draws_on_given_axes_and_names_both() -> None:
-    from matplotlib.figure import Figure
-
-    drawn = ((figures.modes_and_answers, collapse), (figures.independent_bits, dependency))
-    for draw, data in (*drawn, (figures.vocabulary_errors, vocabulary), (figures.bins_and_increments, quantisation)):
-        ax = Figure().add_subplot()
-        assert draw(data(), ax) is ax
+def test_every_figure_names_its_axes_and_draws_nothing_beyond() -> None:
+    for ax in every_figure():
+        assert outside_of_figure(ax) < 0.02
         assert ax.get_xlabel()
         assert ax.get_ylabel()
 
@@ -163,7 +121,7 @@ def test_vocabularies_are_joined_where_their_units_are_alike() -> None:
 
 
 def test_a_single_vocabulary_is_drawn_too() -> None:
-    ax = figures.vocabulary_errors(vocabulary([design("gr", 10, 7, 7.0, 45.0)]))
+    ax = figures.vocabulary_errors(vocabulary(slice(1)))
     assert points(ax, "GR, 10 units") == ([7], [45.0])
     assert not any("GoR" in words for words in legend_texts(ax))
 

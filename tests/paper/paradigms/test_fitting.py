@@ -8,26 +8,17 @@ from diffor.paper.paradigms.fitting import (
     LONG_STEPS,
     QUICK,
     TITLES,
-    Measured,
     draw_rows,
     fit_method,
     member_of,
-    significant,
+    over_seeds,
     with_long_chain,
 )
 
 
 def test_figures_over_seeds_are_mean_and_deviation() -> None:
-    measured = Measured.of([1.0, 3.0])
-    assert measured == Measured(2.0, pytest.approx(np.sqrt(2)))
-    assert Measured.of([0.5]) == Measured(0.5, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("value", "words"), [(0.0, "0"), (-0.5, "-0.500"), (99.96, "100.0"), (12345.0, "12,345"), (1e-7, "1e-07")]
-)
-def test_three_digits_that_matter(value: float, words: str) -> None:
-    assert significant(value) == words
+    assert over_seeds([{"mae": 1.0}, {"mae": 3.0}])["mae"] == {"mean": 2.0, "deviation": pytest.approx(np.sqrt(2))}
+    assert over_seeds([{"mae": 0.5}])["mae"] == {"mean": 0.5, "deviation": 0.0}
 
 
 def test_the_same_seed_draws_the_same_rows() -> None:

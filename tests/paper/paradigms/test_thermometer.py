@@ -70,19 +70,6 @@ def test_one_threshold_depends_on_nothing() -> None:
     assert float(impossible_share([0.3])) == pytest.approx(0, abs=1e-12)
 
 
-def test_sure_ranks_cost_nothing() -> None:
-    assert float(total_correlation([0.0, 1.0, 0.0])) == 0
-    np.testing.assert_allclose(information_of_bits([1.0, 0.0, 0.0]), 0)
-
-
-def test_even_ranks_in_closed_form() -> None:
-    count = 5
-    chances = np.arange(count - 1, 0, -1) / count
-    np.testing.assert_allclose(passing(np.full(count, 1 / count)), chances)
-    expected = bit_entropy(chances).sum() - np.log2(count)
-    assert float(total_correlation(np.full(count, 1 / count))) == pytest.approx(expected)
-
-
 def test_entropies_are_in_bits() -> None:
     assert float(entropy(np.full(8, 1 / 8))) == pytest.approx(3)
     np.testing.assert_allclose(bit_entropy(np.array([0.0, 0.5, 1.0])), [0, 1, 0])

@@ -108,7 +108,7 @@ def test_both_sides_of_the_identity_are_drawn():
 
 def test_bounds_that_say_nothing_end_at_the_edge():
     ax = figures.error_rates_and_bounds(ordinal())
-    np.testing.assert_allclose(line_labelled(ax, "bound").get_ydata(), [0.16, plots.theory.TOP])
+    np.testing.assert_allclose(line_labelled(ax, "bound").get_ydata(), [0.16, figures.TOP])
     np.testing.assert_allclose(line_labelled(ax, "measured").get_ydata(), [0.1, 0.6])
     assert [label.get_text() for label in ax.get_xticklabels()] == ["2", "10"]
     assert ax.get_xlabel() == "number of grades"

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor, load
+from diffor.paper.theory.diagnosis import TITLES
 from diffor.paper.theory.model_diagnosis import diagnose_model, diagnosis_sections, own_features
-from diffor.reports.html import Figure, Heading, Paragraph, html_page
+from diffor.reports.html import Figure, Heading, Table, as_text, html_page
 
 SMALL = {"n_increments": 4, "width": 16, "denoiser": "mlp"}
 QUICK = {"max_steps": 30, "evaluate_every": 10, "method_settings": SMALL, "random_state": 0, "verbose": 0}
@@ -89,7 +90,9 @@ def test_other_methods_have_no_theory(method):
 
 def test_rows_and_targets_must_be_equally_many(fitted):
     model, table, y = fitted
-    with pytest.raises(ValueError, match="X and y must be equally long, but got 200 rows and 150 targets; pass both"):
+    with pytest.raises(
+        ValueError, match="X and y must be equally long, but X has 200 rows and y 150 targets; pass both"
+    ):
         diagnose_model(model, table, y[:150])
 
 
@@ -97,9 +100,12 @@ def test_the_page_has_every_finding_with_its_figure(fitted, found):
     pytest.importorskip("matplotlib")
     sections = diagnosis_sections(found, "About <this> model.", fitted[0].history_)
     headings = [section.text for section in sections if isinstance(section, Heading)]
-    assert headings == [finding.title for finding in found.findings]
-    paragraphs = [section.text for section in sections if isinstance(section, Paragraph)]
-    assert paragraphs == ["About <this> model.", *(finding.sentence for finding in found.findings)]
+    assert headings == list(TITLES.values())
+    tables = [section for section in sections if isinstance(section, Table)]
+    assert ("amplification" in tables[1].header, len(tables[1].rows)) == (True, len(found.noise.times))
+    assert list(next(one for one in tables if "dimensions" in one.header).header[:3]) == ["of", "rows", "dimensions"]
+    text = as_text(diagnosis_sections(found, "About", has_figures=False))
+    assert max(map(len, text.splitlines())) <= 100
     captions = [section.caption for section in sections if isinstance(section, Figure)]
     assert len(captions) == 10
     assert sum("Logged in training" in caption for caption in captions) == 1

@@ -12,15 +12,15 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
+from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.core.cdf_prediction import CdfPrediction
 from diffor.core.grades import grade_probabilities
+from diffor.estimators.chain import trajectory_of, true_increments
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.reports.evaluation import Evaluation, model_page, picked_rows
 from diffor.reports.evaluation.evaluation import row_errors
-from diffor.reports.evaluation.grades import grade_sections, read_confusion
-from diffor.reports.evaluation.page import about, increment_sections, read_scores, read_slices, value_sections
-from diffor.reports.evaluation.reading import trajectory_of, true_increments
+from diffor.reports.evaluation.grades import grade_sections
+from diffor.reports.evaluation.page import about, increment_sections, score_table, slice_sections, value_sections
 from diffor.reports.evaluation.scores import (
     AMOUNT_MEASURES,
     GRADE_MEASURES,
@@ -32,8 +32,7 @@ from diffor.reports.evaluation.scores import (
     plain_scores,
     with_intervals,
 )
-from diffor.reports.evaluation.slices import Slice
-from diffor.reports.html import Figure, Paragraph
+from diffor.reports.html import Figure, Paragraph, Table
 
 QUICK = {"max_steps": 30, "random_state": 0, "verbose": 0}
 PAPER = {**QUICK, "n_samples": 16, "method_settings": {"n_increments": 4, "width": 32, "denoiser": "mlp"}}
@@ -124,14 +123,15 @@ def test_the_page_of_values_has_all_parts(value_page):
         "Calibration", "Where it is wrong", "From coarse to fine", "Training",
     ]  # fmt: skip
     assert found.tags.count("figure") == 9  # nine, and the tenth where there is a chain
-    assert found.tags.count("table") == 2
+    assert found.tags.count("table") == 3
     assert "240 rows of test.csv" in value_page
     assert "http" not in value_page
 
 
 def test_the_bad_city_is_named(value_page):
-    assert '<th scope="row">city: Rome</th>' in value_page
-    assert re.search(r"The clearest is city: Rome, with \d+ rows and a mean CRPS of", value_page)
+    first = re.search(r'<th scope="row">(city|size): [^<]*</th>.*', value_page)
+    assert "city: Rome" in first[0]
+    assert "<strong>&lt; 0.001</strong>" in first[0]
 
 
 def test_the_page_of_grades_has_all_parts(graded, grade_page):
@@ -165,14 +165,6 @@ def test_a_method_that_predicts_points_says_what_is_missing(rows):
     assert "Mean absolute error of the rows" in page
 
 
-def test_grades_of_a_baseline(rows):
-    table, y = rows
-    codes = np.digitize(y, [-1.0, 1.0])
-    page = model_page(evaluation_of(OrdinalClassifier("corn", **QUICK).fit(table, codes), table, codes))
-    assert "method corn" in page
-    assert "along the chain" not in page
-
-
 def test_bent_scales_show_increments_as_parts_of_the_scale(rows):
     table, y = rows
     model = OrdinalRegressor("mdn", transform="log", **QUICK).fit(table, np.exp(y / 3))
@@ -189,9 +181,32 @@ def test_calibrated_intervals_are_told_from_the_model_s_own(values):
     model.conformal_ = Calibration.of(np.linspace(0, 1, 50), (-9.0, 9.0))
     wide = np.tile([-9.0, 9.0], (240, 1))
     sections = value_sections(replace(values, model=model, intervals=wide))
+    sections = list(sections)
     told = [part.text for part in sections if isinstance(part, Paragraph)]
-    assert "hold 240 of 240 rows" in told[0]
-    assert told[1].startswith("These intervals are opened as far as calibration rows asked for.")
+    (held,) = [part.rows for part in sections if isinstance(part, Table)]
+    assert held[0][1:3] == ("240", "240")
+    assert told[0].startswith("These intervals are opened as far as calibration rows asked for.")
+
+
+def test_scores_that_clearly_beat_the_constant_are_bold(values):
+    scores = [
+        Score("MAE", 2.0, (1.5, 2.5), 4.0),
+        Score("SRCC", 0.5, (0.4, 0.6), 0.0, "higher"),
+        Score("RMSE", 3.0, (2.0, 5.0), 4.0),
+        Score("coverage", 0.5, (0.4, 0.6), 0.9, "nominal"),
+        Score("XAUC", None, None, None, "higher"),
+    ]
+    table = score_table(replace(values, scores=scores))
+    assert table.strong == {(0, 1), (1, 1)}
+    assert table.rows[0] == ("MAE", "2.00", "1.50 to 2.50", "4.00")
+    assert table.rows[4] == ("XAUC", "-", "-", "-")
+
+
+def test_a_table_of_few_rows_has_no_slices(values):
+    few = slice(12)
+    short = replace(values, table=values.table[few], truth=values.truth[few], prediction=values.prediction[few],
+                    answered=values.answered[few])  # fmt: skip
+    assert [type(part).__name__ for part in slice_sections(short)] == ["Heading", "Paragraph"]
 
 
 def test_picked_rows_are_said_to_be_picked(values):
@@ -247,44 +262,6 @@ def test_the_trajectory_is_that_of_the_chain(chained):
     np.testing.assert_array_equal(path.values, again.values)
     *_, last = increment_sections(chained)
     assert last.caption.startswith("The same row, along the chain of the model's first member")
-
-
-# Sentences.
-
-
-def test_scores_are_read_by_their_intervals():
-    scores = [
-        Score("MAE", 2.0, (1.5, 2.5), 4.0),
-        Score("SRCC", 0.5, (0.4, 0.6), 0.0, "higher"),
-        Score("RMSE", 3.0, (2.0, 5.0), 4.0),
-        Score("CRPS", 9.0, (8.0, 10.0), 4.0),
-        Score("coverage", 0.5, (0.4, 0.6), 0.9, "nominal"),
-        Score("XAUC", None, None, None, "higher"),
-    ]
-    assert read_scores(scores, 1234) == [
-        "Better than the constant beyond what chance explains: MAE (50% lower), SRCC. Worse than the constant: CRPS. "
-        "Not told apart from it by 1,234 rows: RMSE."
-    ]
-    assert read_scores(scores[-1:], 10) == []
-
-
-def test_slices_are_counted():
-    bad, good = Slice("a", "x", 30, 2.0, 1.0, 5.0, 0.01), Slice("a", "y", 30, 1.0, 2.0, -5.0, 1.0)
-    assert "none is worse" in read_slices([good], "CRPS", 60)
-    assert read_slices([bad, good], "CRPS", 60).startswith("Of 2 parts of the table, 1 is worse")
-    assert read_slices([bad, bad, good], "CRPS", 60).startswith("Of 3 parts of the table, 2 are worse")
-    assert "nothing to compare" in read_slices([], "CRPS", 12)
-
-
-def test_confusions_are_read():
-    assert (
-        read_confusion(np.diag([3, 4]), ["a", "b"]) == "100% of the answers are right and 100% at most one grade off."
-    )
-    text = read_confusion(np.array([[3, 0, 1], [0, 3, 0], [0, 0, 3]]), ["a", "b", "c"])
-    assert text == (
-        "90% of the answers are right and 90% at most one grade off. "
-        "The most frequent mistake: 1 row of a is answered with c."
-    )
 
 
 # In a browser.

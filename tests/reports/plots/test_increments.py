@@ -32,15 +32,9 @@ def test_increments_start_at_the_lower_bound():
     assert not any("true" in text for text in legend_texts(ax))
 
 
-def test_many_increments_are_not_all_labelled():
-    ax = plots.increments_of(np.full(64, 0.5), 0, 64)
-    assert len(ax.containers[0]) == 64
-    assert len(ax.get_yticks()) <= 16
-
-
 @pytest.mark.parametrize("wrong", [[30, 0, 0, 0], [-1, 0, 0, 0]])
 def test_increments_that_do_not_fit_their_cells_are_refused(wrong):
-    with pytest.raises(ValueError, match="cell's width 25, but"):
+    with pytest.raises(ValueError, match="cell's width 25, but got"):
         plots.increments_of(wrong, *BOUNDS)
 
 
@@ -64,7 +58,7 @@ def test_scales_show_means_and_errors():
 
 @pytest.mark.parametrize("predicted", [[[1.0]], [1.0, 2.0], []])
 def test_scales_of_another_shape_are_refused(predicted):
-    with pytest.raises(ValueError, match=r"same shape \(n, S\), but true\.shape=\(1, 2\)"):
+    with pytest.raises(ValueError, match=r"same shape \(n, S\), but got true\.shape=\(1, 2\)"):
         plots.increments_by_scale([[1.0, 2.0]], predicted)
 
 
@@ -99,11 +93,6 @@ def test_a_few_samples_are_drawn_one_by_one():
     ax = plots.denoising_trajectory([3, 2, 1], values, n_paths=2)
     grey = [line.get_ydata().tolist() for line in ax.lines if line.get_linewidth() == 0.8]
     assert grey == values[:2].tolist()
-
-
-def test_a_chain_of_one_step_is_drawn_too():
-    ax = plots.denoising_trajectory([1], [[2.0], [4.0]])
-    assert line_labelled(ax, "median").get_xydata().tolist() == [[1, 3]]
 
 
 @pytest.mark.parametrize(("times", "values"), [([1, 2], [[1.0, 2.0]]), ([2, 1], [[1.0]]), ([2, 1], [1.0, 2.0])])

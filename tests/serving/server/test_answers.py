@@ -12,8 +12,8 @@ pytest.importorskip("fastapi")
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 from diffor.core.cdf_prediction import CdfPrediction
 from diffor.core.grades import decide_grades
+from diffor.estimators.chain import trajectory_of
 from diffor.estimators.conformal import Calibration, open_intervals
-from diffor.reports.evaluation.reading import trajectory_of
 from diffor.serving.server.answers import Asked, ModelAnswers, Question
 from diffor.serving.server.columns import columns_of
 from diffor.serving.server.rows import CheckedRows, check_rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from diffor.bench.leaderboard import Cells, Measure, names_in
 from diffor.bench.published import read_published
@@ -13,15 +14,13 @@ from diffor.paper.experiments.contrasts import (
     COMPARED,
     CONFIDENCE,
     Contrast,
-    amount,
-    as_numbers,
+    Findings,
+    contrast_table,
     contrasts,
     is_relative,
-    level_cells,
 )
-from diffor.paper.experiments.findings import Findings
 from diffor.reports import plots
-from diffor.reports.html import Figure, Heading, Paragraph, Section, Table
+from diffor.reports.html import Figure, Heading, Paragraph, Section
 
 FULL = "a-full"
 VARIANTS = {
@@ -52,10 +51,13 @@ def read_ablation(cells: Cells) -> Findings:
     for measure in COMPARED:
         chosen = [one for one in found if one.metric == measure.name]
         if chosen:
+            printed = {name: _plain(value, measure) for name, value in published[measure.name].items()}
+            names = ("variant", {name: f"{name} ({words})" for name, (words, _) in VARIANTS.items()})
+            caption = "The paper's differences are those on ICAA17K."
             sections += [Heading(measure.heading, 3), _figure(chosen, measure, published[measure.name])]
-            sections.append(_table(chosen, measure, published[measure.name]))
-    numbers = {"reference": FULL, "contrasts": as_numbers(found), "published": published}
-    return Findings(sentences(found, published), numbers, sections)
+            sections.append(contrast_table(chosen, measure, names, caption, ("paper", printed)))
+    numbers = {"reference": FULL, "contrasts": [asdict(one) for one in found], "published": published}
+    return Findings(numbers, sections)
 
 
 def published_differences(measure: Measure) -> dict[str, float]:
@@ -71,25 +73,6 @@ def published_differences(measure: Measure) -> dict[str, float]:
     full = known["DiffoR"]
     scale = full if is_relative(measure) else 1.0
     return {name: (known[title] - full) / scale for name, (_, title) in VARIANTS.items() if title in known}
-
-
-def sentences(found: Sequence[Contrast], published: dict[str, dict[str, float]]) -> list[str]:
-    """A sentence for each variant, over all data sets where there are several."""
-    said = []
-    for name, (words, _) in VARIANTS.items():
-        own = [one for one in found if one.method == name]
-        pooled = [one for one in own if one.dataset == ALL_SETS] or own
-        parts = []
-        for measure in COMPARED:
-            one = next((one for one in pooled if one.metric == measure.name), None)
-            if one is not None:
-                paper = published.get(measure.name, {}).get(name)
-                beside = "" if paper is None else f"; the paper prints {_plain(paper, measure)}"
-                verdict = one.verdict(measure.greater_is_better)
-                parts.append(f"{measure.heading} {amount(one, measure)}, {verdict}{beside}")
-        if parts:
-            said.append(f"{words[0].upper()}{words[1:]}: {'. '.join(parts)}.")
-    return said
 
 
 def _plain(value: float, measure: Measure) -> str:
@@ -116,25 +99,3 @@ def _figure(chosen: Sequence[Contrast], measure: Measure, published: dict[str, f
         name.set_fontweight("bold" if name.get_text().endswith(ALL_SETS) else "normal")
     caption = "Crosses are the differences that the paper prints, on ICAA17K." if published else ""
     return Figure(plots.figure_svg(ax), f"{measure.heading} of the variants less that of the full model", caption)
-
-
-def _table(chosen: Sequence[Contrast], measure: Measure, published: dict[str, float]) -> Table:
-    rows = tuple(
-        (
-            one.method,
-            one.dataset,
-            *level_cells(one, measure),
-            amount(one, measure),
-            str(one.n_seeds),
-            _plain(published[one.method], measure) if one.method in published else "-",
-        )
-        for one in chosen
-    )
-    strong = frozenset((place, 4) for place, one in enumerate(chosen) if one.is_clear)
-    header = ("variant", "data set", "full", "here", "difference", "seeds", "paper")
-    direction = "higher" if measure.greater_is_better else "lower"
-    caption = (
-        f"{measure.heading}, {direction} is better. Bold where the interval leaves zero out. The paper's differences "
-        "are those on ICAA17K."
-    )
-    return Table(caption, header, rows, strong)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from diffor.bench.leaderboard import MEASURES, Cells, Measure, common_seeds, names_in
 from diffor.errors import UserError
+from diffor.reports.html import Section, Table
 
 CONFIDENCE = 0.95
 ALL_SETS = "all sets"
@@ -22,6 +23,15 @@ COMPARED = tuple(
     if (measure.name, measure.task) == (name, "value")
 )
 """What variants are compared in: two that are better when lower, as shares of the reference's, and a correlation."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment answers with: numbers for programs, sections for a page or a terminal."""
+
+    numbers: dict[str, Any]
+    """Plain lists, dicts, strings and finite numbers, ready for JSON."""
+    sections: Sequence[Section]
 
 
 @dataclass(frozen=True)
@@ -45,12 +55,6 @@ class Contrast:
     def is_clear(self) -> bool:
         """Whether the interval leaves zero out."""
         return self.low > 0 or self.high < 0
-
-    def verdict(self, greater_is_better: bool = False) -> str:
-        """``worse``, ``better`` or ``not clearly different``."""
-        if not self.is_clear:
-            return "not clearly different"
-        return "better" if (self.mean > 0) == greater_is_better else "worse"
 
 
 def student_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> tuple[float, float, float]:
@@ -121,7 +125,7 @@ def _contrast(dataset: str, method: str, measure: Measure, rows: Sequence[Sequen
 
 
 def amount(contrast: Contrast, measure: Measure) -> str:
-    """A difference with its interval, in words of a table.
+    """A difference with its interval, as a cell of a table.
 
     >>> one = Contrast("wine", "b", "mae", 0.05, 0.01, 0.09, 5, 1.05, 1.0)
     >>> amount(one, COMPARED[0])
@@ -132,19 +136,27 @@ def amount(contrast: Contrast, measure: Measure) -> str:
     return f"{mean}{unit} ({low} to {high})"
 
 
-def level_cells(contrast: Contrast, measure: Measure) -> tuple[str, str]:
-    """Scores of the reference and of the method, in words of a table; errors of all sets have no unit in common.
+def contrast_table(
+    found: Sequence[Contrast],
+    measure: Measure,
+    names: tuple[str, Mapping[str, object]],
+    caption: str = "",
+    more: tuple[str, Mapping[str, str]] | None = None,
+) -> Table:
+    """Contrasts with the scores behind them; ``names`` are the first column's heading and its cells by method.
 
-    >>> level_cells(Contrast("wine", "b", "mae", 0.05, 0.01, 0.09, 5, 1.05, 1.0), COMPARED[0])
-    ('1', '1.05')
-    >>> level_cells(Contrast(ALL_SETS, "b", "mae", 0.05, 0.01, 0.09, 5, 1.05, 1.0), COMPARED[0])
-    ('-', '-')
+    ``more`` is one more column, by method. Errors of all data sets together have no unit, so their scores are left out.
     """
-    if contrast.dataset == ALL_SETS and is_relative(measure):
-        return "-", "-"
-    return f"{contrast.reference_mean:.4g}", f"{contrast.method_mean:.4g}"
-
-
-def as_numbers(found: Iterable[Contrast]) -> list[dict[str, Any]]:
-    """Contrasts as plain dicts."""
-    return [asdict(one) for one in found]
+    records = []
+    for one in found:
+        has_level = one.dataset != ALL_SETS or not is_relative(measure)
+        reference, here = (f"{level:.4g}" if has_level else None for level in (one.reference_mean, one.method_mean))
+        last = {} if more is None else {more[0]: more[1].get(one.method)}
+        records.append({
+            names[0]: str(names[1][one.method]), "data set": one.dataset, "reference": reference, "here": here,
+            "difference": amount(one, measure), "seeds": one.n_seeds, **last,
+        })  # fmt: skip
+    direction = "higher" if measure.greater_is_better else "lower"
+    text = f"{measure.heading}, {direction} is better. Bold where the interval leaves zero out. {caption}".strip()
+    strong = frozenset((place, 4) for place, one in enumerate(found) if one.is_clear)
+    return replace(Table.of(records, text), strong=strong)

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from diffor.errors import UserError
 from diffor.reports.plots.drawing import (
     BLACK,
     BLUE,
-    FIGURE_SIZE,
     GREEN,
     GREY,
     METHOD_LOOKS,
@@ -55,17 +53,6 @@ def ablation_forest(
     **Shape:** names, differences, lows, highs and published ``(v,)``.
     """
     middle, low, high = (np.asarray(values, dtype=np.float64) for values in (differences, lows, highs))
-    if not (middle.shape == low.shape == high.shape == (len(names),)) or not len(names):
-        raise UserError(
-            "differences, lows and highs must hold one number for each name, but got "
-            f"names={len(names)}, differences.shape={middle.shape}, lows.shape={low.shape}, highs.shape={high.shape}"
-        )
-    if not ((low <= middle) & (middle <= high)).all():
-        place = int(np.flatnonzero(~((low <= middle) & (middle <= high)))[0])
-        raise UserError(
-            "each interval must hold its difference, but "
-            f"{names[place]} has {middle[place]} and the interval {low[place]} to {high[place]}"
-        )
     ax = new_axes(ax, height=1.3 + 0.34 * len(names))
     ax.axvline(0, linestyle="--", color=BLACK, linewidth=1, label="the full model")
     clear, places = (low > 0) | (high < 0), np.arange(len(names))
@@ -106,19 +93,12 @@ def quality_curve(
     **Shape:** positions ``(p,)`` rising, each series and each spread ``(p,)``; unknown values are NaN.
     """
     x = np.asarray(positions, dtype=np.float64)
-    _check_positions(x, log)
-    values, bars = _checked_series(series, len(x)), _checked_series(spreads or {}, len(x))
-    unknown = [name for name in bars if name not in values]
-    if not values or unknown:
-        raise UserError(
-            f"there must be at least one series, and each spread must belong to one, but series "
-            f"{', '.join(values) or 'none'}, spreads {', '.join(bars) or 'none'}"
-        )
+    bars = dict(spreads or {})
     ax = new_axes(ax)
     if log:
         ax.set_xscale("log")
-    shown = _beside_each_other(x, list(values), list(bars), log)
-    for place, (name, line) in enumerate(values.items()):
+    shown = _beside_each_other(x, list(series), list(bars), log)
+    for place, (name, line) in enumerate(series.items()):
         colour, marker = METHOD_LOOKS[(place + 1) % len(METHOD_LOOKS)]
         style = LINE_STYLES[place % len(LINE_STYLES)]
         look: dict[str, Any] = {"color": colour, "markersize": 5.5, "linewidth": 1.5, "capsize": 3, "elinewidth": 1.2}
@@ -126,7 +106,7 @@ def quality_curve(
     _name_positions(ax, x, log)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.6)
-    legend_above(ax, columns=min(len(values), 2))
+    legend_above(ax, columns=min(len(series), 2))
     return ax
 
 
@@ -138,11 +118,6 @@ def head_map(points: ArrayLike, heads: ArrayLike, ax: Axes | None = None) -> Axe
     **Shape:** points ``(n, 2)``, heads ``(n,)``, the head that each point belongs to.
     """
     places, owners = np.asarray(points, dtype=np.float64), np.asarray(heads)
-    if places.ndim != 2 or places.shape[1] != 2 or owners.shape != places.shape[:1] or not len(places):
-        raise UserError(
-            "points must be pairs (n, 2) and heads name the head of each, but got "
-            f"points.shape={places.shape}, heads.shape={owners.shape}"
-        )
     ax = new_axes(ax)
     names = np.unique(owners)
     size = 6.0 if len(places) <= 500 else 4.0
@@ -155,90 +130,14 @@ def head_map(points: ArrayLike, heads: ArrayLike, ax: Axes | None = None) -> Axe
     for name, median, text in zip(names, medians, _apart(ax, medians), strict=True):
         if not np.allclose(median, text):
             ax.plot(*np.stack([median, text]).T, color=BLACK, linewidth=0.8)
-        box: dict[str, Any] = {
-            "boxstyle": "circle,pad=0.25",
-            "facecolor": PAPER,
-            "edgecolor": INK,
-            "linewidth": 0.8,
-            "alpha": 0.9,
-        }
-        ax.text(
-            text[0], text[1], str(name), color=INK, fontsize=9, fontweight="bold", ha="center", va="center", bbox=box
-        )
+        box: dict[str, Any] = {"boxstyle": "circle,pad=0.25", "facecolor": PAPER, "edgecolor": INK, "linewidth": 0.8}
+        look: dict[str, Any] = {"color": INK, "fontsize": 9, "fontweight": "bold", "ha": "center", "va": "center"}
+        ax.text(text[0], text[1], str(name), bbox=box | {"alpha": 0.9}, **look)
     ax.set(xlabel="first direction of the map", ylabel="second direction of the map")
     ax.set_xticks([])  # distances on such a map have no unit
     ax.set_yticks([])
     legend_above(ax, columns=4)
     return ax
-
-
-def leaderboard(
-    methods: Sequence[str],
-    datasets: Sequence[str],
-    ranks: ArrayLike,
-    ours: Sequence[str] = (),
-    scores: bool = False,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw ranks of methods on data sets as a table of shades, best method on top, mean ranks at the right.
-
-    With ``scores=True`` the numbers are scores, lower is better, and are turned into ranks. The mean is over what is
-    known.
-
-    **Shape:** methods ``(m,)``, datasets ``(d,)``, ranks ``(m, d)``; NaN where a method has none.
-    """
-    table = np.asarray(ranks, dtype=np.float64)
-    if table.shape != (len(methods), len(datasets)) or not table.size or np.isnan(table).all(axis=1).any():
-        raise UserError(
-            "ranks must have one row for each method and one column for each data set, and one known number for each "
-            f"method, but got methods={len(methods)}, datasets={len(datasets)}, ranks.shape={table.shape}"
-        )
-    table = rank_columns(table) if scores else table
-    means = np.nanmean(table, axis=1)
-    order = np.argsort(means, kind="stable")
-    cells = np.concatenate([table, means[:, None]], axis=1)[order]
-    width = max(FIGURE_SIZE[0], 1.8 + 0.32 * (len(datasets) + 1))
-    ax = new_axes(ax, height=1.3 + 0.24 * len(methods), width=width)
-    _draw_cells(ax, cells, len(methods))
-    ax.axvline(len(datasets) - 0.5, color=PAPER, linewidth=4)
-    ax.set_xticks(range(len(datasets) + 1), [*datasets, "mean rank"], rotation=60, ha="left", rotation_mode="anchor")
-    ax.set_yticks(range(len(methods)), [methods[place] for place in order])
-    ax.tick_params(length=0, labelsize=9, top=True, bottom=False, labeltop=True, labelbottom=False)
-    for tick in (*ax.get_yticklabels(), ax.get_xticklabels()[-1]):
-        tick.set_fontweight("bold" if tick.get_text() in (*ours, "mean rank") else "normal")
-    ax.spines[:].set_visible(False)
-    return ax
-
-
-def rank_columns(scores: ArrayLike) -> Array:
-    """Ranks in each column, 1 for the lowest score; equal scores share the mean of their ranks, NaN has none.
-
-    **Shape:** ``(m, d)`` -> ``(m, d)``.
-
-    >>> rank_columns([[0.5], [0.1], [0.5], [float("nan")]]).ravel().tolist()
-    [2.5, 1.0, 2.5, nan]
-    """
-    table = np.asarray(scores, dtype=np.float64)
-    lower = (table[None] < table[:, None]).sum(axis=1)  # how many are better than each (m, d)
-    equal = (table[None] == table[:, None]).sum(axis=1)
-    return np.where(np.isnan(table), np.nan, lower + (equal + 1) / 2)
-
-
-def _check_positions(x: Array, log: bool) -> None:
-    if x.ndim != 1 or not len(x) or not (np.diff(x) > 0).all() or (log and not x[0] > 0):
-        rule = "positions must be numbers that rise" + (", and be positive on a log scale" if log else "")
-        raise UserError(f"{rule}, but got {x.tolist()}")
-
-
-def _checked_series(series: Mapping[str, ArrayLike], count: int) -> dict[str, Array]:
-    checked = {name: np.asarray(values, dtype=np.float64) for name, values in series.items()}
-    for name, values in checked.items():
-        if values.shape != (count,):
-            raise UserError(
-                f"each series and spread must have one number for each of {count} positions, but "
-                f"{name} has shape {values.shape}"
-            )
-    return checked
 
 
 def _beside_each_other(x: Array, names: Sequence[str], with_bars: Sequence[str], log: bool) -> dict[str, Array]:
@@ -274,25 +173,3 @@ def _apart(ax: Axes, medians: Array, distance: float = 0.075) -> Array:
         unit = np.where(far[..., None] > 1e-9, steps / np.maximum(far, 1e-9)[..., None], turned)
         places = places + (unit * (close * (distance - far) / 2)[..., None]).sum(axis=1)
     return np.asarray(low + np.clip(places, 0.0, 1.0) * (high - low))
-
-
-def _draw_cells(ax: Axes, cells: Array, count: int) -> None:
-    """Shades and numbers of a table of ranks; dark is good. **Shape:** ``(m, c)``."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    shades = LinearSegmentedColormap.from_list("ranks", ["#00446B", BLUE, SKY, "#F2F2F2"])
-    span = max(count - 1, 1)
-    edges = [np.arange(size + 1) - 0.5 for size in reversed(cells.shape)]
-    lines: dict[str, Any] = {"edgecolors": PAPER, "linewidth": 1}
-    ax.pcolormesh(*edges, np.ma.masked_invalid(cells), cmap=shades, vmin=1, vmax=1 + span, **lines)
-    ax.set_ylim(len(cells) - 0.5, -0.5)
-    digits = 0 if np.array_equal(cells[:, :-1], np.rint(cells[:, :-1]), equal_nan=True) else 1
-    for row, column in np.ndindex(*cells.shape):
-        value, is_mean = cells[row, column], column == cells.shape[1] - 1
-        if np.isnan(value):
-            ax.text(column, row, "-", color=GREY, fontsize=8, ha="center", va="center")
-            continue
-        text = f"{value:.1f}" if is_mean or digits else f"{value:.0f}"
-        colour = PAPER if (value - 1) / span < 0.42 else INK
-        weight = "bold" if is_mean else "normal"
-        ax.text(column, row, text, color=colour, fontsize=8, fontweight=weight, ha="center", va="center")

@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from diffor.bench.leaderboard import Cells
+from diffor.bench.page import benchmark_sections
+from diffor.bench.paper_tables import paper_numbers, paper_tables
 from diffor.bench.plan import Plan, read_run_file
 from diffor.paper.experiments.ablation import read_ablation
-from diffor.paper.experiments.dials import read_dials
-from diffor.paper.experiments.findings import Findings
-from diffor.paper.experiments.tables import read_tables
+from diffor.paper.experiments.contrasts import Findings
+from diffor.paper.experiments.sweeps import read_sweeps
 
 FOLDER = Path(__file__).parent
 
@@ -33,6 +34,11 @@ class Grid:
     def plans(self, size: str | None = None) -> list[Plan]:
         """What the run files, which are installed with the package, describe in a size."""
         return [read_run_file(FOLDER / f"{name}.toml", size) for name in self.run_files]
+
+
+def read_tables(cells: Cells) -> Findings:
+    """Leaderboards of the run files ``tables_...``, then our figures beside the published ones."""
+    return Findings(paper_numbers(paper_tables(cells)), benchmark_sections(cells))
 
 
 HEAD_NAMES = {"increments-0": "n_increments", "attention-0": "n_attention_heads"}
@@ -61,13 +67,13 @@ GRIDS = {
             "heads",
             "quality against the number of increments and of attention heads",
             ("heads",),
-            partial(read_dials, names=HEAD_NAMES, headings=HEADINGS),
+            partial(read_sweeps, names=HEAD_NAMES, headings=HEADINGS),
         ),
         Grid(
             "times",
-            "spacing, share and number of times, loss weight, and the latency dial",
+            "spacing, share and number of times, loss weight, and steps of a prediction",
             ("times",),
-            partial(read_dials, names={}, headings=HEADINGS),
+            partial(read_sweeps, names={}, headings=HEADINGS),
         ),
     )
 }

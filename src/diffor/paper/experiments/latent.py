@@ -6,7 +6,6 @@ by head says little, then: the same picture and numbers are given for the untrai
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from diffor.errors import UserError
 from diffor.estimators.chain import own_features
 from diffor.paper.experiments import figures
-from diffor.paper.experiments.findings import Findings
+from diffor.paper.experiments.contrasts import Findings
 from diffor.paper.theory.representation import effective_rank, embeddings
 from diffor.reports import plots
 from diffor.reports.html import Figure, Heading, Paragraph, Section, Table
@@ -28,24 +27,6 @@ UNTRAINED = {"max_steps": 1, "learning_rate": 1e-12}
 """Settings under which a fit leaves the weights as they were drawn."""
 
 
-@dataclass(frozen=True)
-class HeadNumbers:
-    """What the picture of the heads' hidden vectors claims, in numbers."""
-
-    silhouette: float
-    """How far vectors lie from those of other heads, between -1 and 1; 1 is far apart."""
-    silhouette_centred: float
-    """The same after each head's mean is taken away: what is left depends on the row."""
-    rank_of_all: float
-    """Directions that the row-dependent parts of all heads use together."""
-    rank_of_one: float
-    """The same for one head, on average."""
-    similarity: float
-    """Mean linear similarity (CKA) of what two heads say about the rows: 1 where they say the same."""
-    unexplained: float
-    """Share of the target's variance that a linear reading of all heads misses on rows that it was not fitted on."""
-
-
 MEASURES = {
     "silhouette": "silhouette",
     "silhouette_centred": "silhouette, each head's mean taken away",
@@ -54,9 +35,14 @@ MEASURES = {
     "similarity": "similarity of two heads (CKA)",
     "unexplained": "share of the target's variance that is missed",
 }
-"""What tables call the numbers."""
-APART = 0.1
-"""A silhouette below this tells next to nothing about which head a vector belongs to."""
+"""The numbers behind the picture, and what tables call them."""
+CAPTION = (
+    "Silhouette: how far vectors lie from those of other heads, from -1 to 1; below 0.1 it tells next to nothing. "
+    "Heads have weights of their own, so they may lie apart before anything is learned; what is left after each head's "
+    "mean is taken away depends on the row. Directions: effective rank of that part. Similarity: linear CKA of two "
+    "heads, 1 where they say the same about the rows. The last row is of a linear reading of all heads, on rows it "
+    "was not fitted on."
+)
 
 
 def heads_of(model: Any, x: Any, n_samples: int = 4) -> Array:
@@ -70,7 +56,7 @@ def heads_of(model: Any, x: Any, n_samples: int = 4) -> Array:
     return np.asarray(hidden.reshape(len(hidden), method.n_increments, -1), dtype=np.float64)
 
 
-def measure_heads(hidden: ArrayLike, y: ArrayLike) -> HeadNumbers:
+def measure_heads(hidden: ArrayLike, y: ArrayLike) -> dict[str, float]:
     """Numbers of the heads' hidden vectors. **Shape:** hidden ``(n, S, h)``, y ``(n,)``, at least two heads."""
     from sklearn.metrics import silhouette_score
 
@@ -80,14 +66,14 @@ def measure_heads(hidden: ArrayLike, y: ArrayLike) -> HeadNumbers:
         raise UserError(f"heads can be compared where there are two or more, but got {count}; raise n_increments")
     heads, centred, half = np.tile(np.arange(count), n), vectors - vectors.mean(axis=0), n // 2
     flat = vectors.reshape(n, -1)
-    return HeadNumbers(
-        silhouette=float(silhouette_score(vectors.reshape(n * count, -1), heads)),
-        silhouette_centred=float(silhouette_score(centred.reshape(n * count, -1), heads)),
-        rank_of_all=effective_rank(centred.reshape(n, -1)).entropy,
-        rank_of_one=float(np.mean([effective_rank(centred[:, head]).entropy for head in range(count)])),
-        similarity=mean_similarity(centred),
-        unexplained=share_missed((flat[:half], true[:half]), (flat[half:], true[half:])),
-    )
+    return {
+        "silhouette": float(silhouette_score(vectors.reshape(n * count, -1), heads)),
+        "silhouette_centred": float(silhouette_score(centred.reshape(n * count, -1), heads)),
+        "rank_of_all": effective_rank(centred.reshape(n, -1)).entropy,
+        "rank_of_one": float(np.mean([effective_rank(centred[:, head]).entropy for head in range(count)])),
+        "similarity": mean_similarity(centred),
+        "unexplained": share_missed((flat[:half], true[:half]), (flat[half:], true[half:])),
+    }
 
 
 def share_missed(fitted: tuple[Array, Array], others: tuple[Array, Array]) -> float:
@@ -135,10 +121,8 @@ def read_latent(trained: ArrayLike, untrained: ArrayLike, y: ArrayLike, seed: in
         ax = figures.head_map(points, heads)
         caption = f"The {name} model: {min(len(hidden), N_DRAWN)} rows, each once for every head, by t-SNE."
         sections.append(Figure(plots.figure_svg(ax), f"Hidden vectors of the {name} model's heads", caption))
-    said = sentences(numbers["trained"], numbers["untrained"])
-    rows = tuple((words, *(f"{getattr(numbers[name], key):.2f}" for name in both)) for key, words in MEASURES.items())
-    sections += [Table("The same in numbers.", ("measure", *both), rows), *(Paragraph(text) for text in said)]
-    return Findings(said, {name: asdict(one) for name, one in numbers.items()}, sections)
+    rows = [{"measure": words, **{name: numbers[name][key] for name in both}} for key, words in MEASURES.items()]
+    return Findings(numbers, [*sections, Table.of(rows, CAPTION)])
 
 
 def head_map_points(hidden: Array, seed: int) -> tuple[Array, NDArray[np.int64]]:
@@ -150,29 +134,6 @@ def head_map_points(hidden: Array, seed: int) -> tuple[Array, NDArray[np.int64]]
     perplexity = min(30.0, (len(flat) - 1) / 3)
     places = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(flat.astype(np.float32))
     return np.asarray(places, dtype=np.float64), np.tile(np.arange(1, count + 1), n)
-
-
-def sentences(trained: HeadNumbers, untrained: HeadNumbers) -> list[str]:
-    """What the numbers mean, also where the picture misleads."""
-    is_apart = trained.silhouette >= APART
-    if untrained.silhouette > max(1.25 * trained.silhouette, APART):
-        beside = "farther apart"
-    else:
-        beside = "as far apart" if untrained.silhouette >= 0.8 * trained.silhouette else "less far apart"
-    why = ", because each head has weights of its own" if untrained.silhouette >= APART else ""
-    told = "tells" if trained.silhouette_centred >= APART else "does not tell"
-    alike = (
-        "the same" if trained.similarity > 0.9 else "much the same" if trained.similarity > 0.6 else "different things"
-    )
-    return [
-        f"Heads {'lie apart' if is_apart else 'do not lie apart'}, with a silhouette of {trained.silhouette:.2f}; "
-        f"untrained ones lie {beside}, {untrained.silhouette:.2f}{why}. What a head makes of a row beside its own mean "
-        f"{told} which head it is ({trained.silhouette_centred:.2f}).",
-        f"Two heads say {alike} about the rows: their similarity is {trained.similarity:.2f} on average, "
-        f"{untrained.similarity:.2f} before training.",
-        f"All heads together use {trained.rank_of_all:.1f} directions, one of them {trained.rank_of_one:.1f} "
-        f"({untrained.rank_of_all:.1f} and {untrained.rank_of_one:.1f} before training).",
-    ]
 
 
 DATASETS_TRIED = ("vlengagement", "movies", "diabetes")

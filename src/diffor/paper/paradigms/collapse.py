@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,17 +18,16 @@ from diffor.paper.paradigms.fitting import (
     FULL,
     LONG_STEPS,
     QUICK,
-    TITLES,
-    Measured,
     Size,
     Values,
     draw_rows,
     fit_method,
-    in_seeds,
     over_seeds,
-    significant,
+    table_rows,
+    trained_on,
     with_long_chain,
 )
+from diffor.reports.html import Table
 
 SEPARATIONS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)
 """Distances between neighbouring modes, in their spreads, at which the density at the mean is computed."""
@@ -99,114 +98,42 @@ def true_in_gap(law: Bimodal, x: pd.DataFrame) -> float:
     return float((law.cdf(x, centre + law.distance / 2) - law.cdf(x, centre - law.distance / 2)).mean())
 
 
-@dataclass(frozen=True)
-class Answer:
-    """One way of answering; figures are over seeds.
-
-    ``density`` is the true density at the answer as a share of the density at the heavier mode; ``in_gap`` is the share
-    of answers in the middle half between the modes. ``crps`` is that of all samples, for the answer ``sample`` only.
-    """
-
-    method: str
-    statistic: str
-    density: Measured
-    in_gap: Measured
-    mae: Measured
-    rmse: Measured
-    crps: Measured | None = None
-
-
-@dataclass(frozen=True)
-class Example:
-    """What methods say about one row: the truth's density on a grid, the answers and the samples."""
-
-    grid: list[float]
-    density: list[float]
-    squared: float
-    samples: dict[str, list[float]]
-
-
-@dataclass(frozen=True)
-class MeanCollapse:
-    """What :func:`mean_collapse` found."""
-
-    n_rows: int
-    n_seeds: int
-    separations: list[float]
-    two_modes: list[float]
-    """Density at the mean of two equal modes, as a share of that at a mode, for each separation."""
-    three_modes: list[float]
-    """The same of three equal modes."""
-    trained_separation: float
-    answers: list[Answer]
-    example: Example
-
-    def answer(self, method: str, statistic: str) -> Answer:
-        """One of the answers."""
-        return next(one for one in self.answers if (one.method, one.statistic) == (method, statistic))
-
-    def sentences(self) -> list[str]:
-        """What was found, in words."""
-        return [*self._about_the_proposition(), *self._about_samples(), *self._about_numbers()]
-
-    def _about_the_proposition(self) -> list[str]:
-        squared, farthest = self.answer(SQUARED, "native"), self.separations[-1]
-        return [
-            f"Two modes, in closed form: the density at the mean falls from {significant(self.two_modes[0])} of that "
-            f"at the highest place ({self.separations[0]:g} spread apart) to {significant(self.two_modes[-1])} "
-            f"({farthest:g} spreads apart), as the paper's proposition says.",
-            f"Three equal modes {farthest:g} spreads apart: the mean stands on the middle one, where the density is "
-            f"{significant(self.three_modes[-1])} of that at the highest place; the paper's extension to several modes "
-            "does not hold for odd numbers of them.",
-            f"Trained on {self.n_rows:,} rows of two modes {self.trained_separation:g} spreads apart "
-            f"({in_seeds(self.n_seeds)}), squared-error regression answers in the middle half of the gap for "
-            f"{squared.in_gap.percent} of the rows; the law puts "
-            f"{self.answer('truth', 'sample').in_gap.percent} of its values there.",
-        ]
-
-    def _about_samples(self) -> list[str]:
-        truth = self.answer("truth", "sample")
-        samples = {method: self.answer(method, "sample") for method in (CLASSES, DIFFOR, LONG, DIFFOR_HEADS)}
-        fewest = min(samples, key=lambda method: samples[method].in_gap.mean)
-        return [
-            "Share of samples in the gap: "
-            + "; ".join(f"{TITLES[method]} {one.in_gap.percent}" for method, one in samples.items())
-            + f". Fewest: {TITLES[fewest]}.",
-            "CRPS: "
-            + "; ".join(f"{TITLES[method]} {one.crps}" for method, one in samples.items())
-            + f"; {TITLES['truth']} {truth.crps}.",
-        ]
-
-    def _about_numbers(self) -> list[str]:
-        mean, median, mode = (self.answer(DIFFOR, statistic) for statistic in ("mean", "median", "mode"))
-        best, squared = self.answer("truth", "mean"), self.answer(SQUARED, "native")
-        return [
-            f"The number that is asked for matters too: DiffoR's mean lies in the gap for {mean.in_gap.percent} of the "
-            f"rows, its median for {median.in_gap.percent}, its mode for {mode.in_gap.percent}.",
-            f"RMSE: squared-error regression {squared.rmse}; DiffoR's mean {mean.rmse}, median {median.rmse}, mode "
-            f"{mode.rmse}; the true mean {best.rmse}. By this measure the value that never occurs is the best answer.",
-            f"MAE: squared-error regression {squared.mae}; DiffoR's median {median.mae}; the true median "
-            f"{self.answer('truth', 'median').mae}.",
-        ]
-
-
-def mean_collapse(seed: int = 0, quick: bool = False) -> MeanCollapse:
+def mean_collapse(seed: int = 0, quick: bool = False) -> dict[str, Any]:
     """Measure what squared-error regression, classes and DiffoR answer where the target has two separated modes."""
     size = QUICK if quick else FULL
     answers, example = _measure(law_of(TRAINED_SEPARATION), size, seed)
-    return MeanCollapse(
-        n_rows=size.n_rows,
-        n_seeds=size.n_seeds,
-        separations=list(SEPARATIONS),
-        two_modes=[density_at_mean(separation) for separation in SEPARATIONS],
-        three_modes=[density_at_mean(separation, n_modes=3) for separation in SEPARATIONS],
-        trained_separation=TRAINED_SEPARATION,
-        answers=answers,
-        example=example,
-    )
+    return {
+        "n_rows": size.n_rows,
+        "n_seeds": size.n_seeds,
+        "separations": list(SEPARATIONS),
+        "two_modes": [density_at_mean(separation) for separation in SEPARATIONS],
+        "three_modes": [density_at_mean(separation, n_modes=3) for separation in SEPARATIONS],
+        "trained_separation": TRAINED_SEPARATION,
+        "answers": answers,
+        "example": example,
+    }
 
 
-def _measure(law: Bimodal, size: Size, seed: int) -> tuple[list[Answer], Example]:
+def collapse_tables(found: dict[str, Any]) -> list[Table]:
+    """Densities at the mean in closed form, and the answers of trained methods."""
+    names = ("separations", "two_modes", "three_modes")
+    return [
+        Table.of(
+            [dict(zip(names, row, strict=True)) for row in zip(*(found[name] for name in names), strict=True)],
+            "In closed form: the density at the mean of equal modes so many spreads apart, as a share of that at the "
+            "highest place. The mean of three stands on the middle one: the paper's extension to several modes does "
+            "not hold for odd numbers of them.",
+        ),
+        Table.of(
+            table_rows(found["answers"]),
+            f"Two modes {found['trained_separation']:g} spreads apart. {trained_on(found)} Density: the true one at "
+            "the answer, as a share of that at the heavier mode. In gap: share of answers in the middle half between "
+            "the modes. By RMSE the best answer is the true mean, a value that never occurs.",
+        ),
+    ]
+
+
+def _measure(law: Bimodal, size: Size, seed: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """All answers to test rows of a law, and the example as the last seed's models see it."""
     found = []
     # A row in the middle of all columns, where both modes are equally heavy, is asked about beside the test rows.
@@ -218,7 +145,12 @@ def _measure(law: Bimodal, size: Size, seed: int) -> tuple[list[Answer], Example
         found.append({key: _figures(law, x, y, *way) for key, way in ways.items()})
         found[-1]["truth", "sample"]["in_gap"] = true_in_gap(law, x)
     answers = [
-        Answer(method, statistic, **over_seeds([one[method, statistic] for one in found]))
+        {
+            "method": method,
+            "statistic": statistic,
+            "crps": None,
+            **over_seeds([one[method, statistic] for one in found]),
+        }
         for method, statistic in found[0]
     ]
     return answers, _example(law, middle, {method: prediction[-1:] for method, prediction in asked.items()})
@@ -269,12 +201,12 @@ def _figures(law: Bimodal, x: pd.DataFrame, y: Values, answer: Values, samples: 
     return figures if samples is None else {**figures, "crps": float(crps_each(y, samples).mean())}
 
 
-def _example(law: Bimodal, x: pd.DataFrame, predictions: dict[str, Prediction]) -> Example:
-    """What methods say about one row."""
+def _example(law: Bimodal, x: pd.DataFrame, predictions: dict[str, Prediction]) -> dict[str, Any]:
+    """What methods say about one row: the truth's density on a grid, the answer of regression, and samples."""
     grid = np.linspace(-1.6, 1.6, 321) * law.distance
-    return Example(
-        grid=grid.tolist(),
-        density=true_density(law, x, grid[None])[0].tolist(),
-        squared=float(predictions[SQUARED].statistic("native")[0]),
-        samples={method: predictions[method].samples[0].tolist() for method in (DIFFOR, DIFFOR_HEADS)},
-    )
+    return {
+        "grid": grid.tolist(),
+        "density": true_density(law, x, grid[None])[0].tolist(),
+        "squared": float(predictions[SQUARED].statistic("native")[0]),
+        "samples": {method: predictions[method].samples[0].tolist() for method in (DIFFOR, DIFFOR_HEADS)},
+    }

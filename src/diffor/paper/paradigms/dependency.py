@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,16 +18,14 @@ from diffor.paper.paradigms.fitting import (
     DIFFOR,
     FULL,
     QUICK,
-    TITLES,
-    Measured,
     Size,
     Values,
     draw_rows,
     fit_method,
-    in_seeds,
     member_of,
     over_seeds,
-    significant,
+    table_rows,
+    trained_on,
 )
 from diffor.paper.paradigms.thermometer import (
     broken_share,
@@ -39,6 +37,7 @@ from diffor.paper.paradigms.thermometer import (
     passing,
     total_correlation,
 )
+from diffor.reports.html import Table
 
 LAW = "synthetic-watch-time"
 THRESHOLDS = (1, 3, 7, 15, 31, 63, 127)
@@ -58,117 +57,53 @@ def true_ranks(law: Law, x: pd.DataFrame, cuts: Values) -> Values:
     return np.asarray(np.diff(np.concatenate([ends[0], reached, ends[1]], axis=1), axis=1))
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """A method trained on so many ranks; divergences are in bits, mean over test rows, figures over seeds."""
-
-    method: str
-    n_ranks: int
-    joint: Measured
-    """From the true bits to the method's, drawn as it models them: independently, one after the other, or at once."""
-    floor: Measured
-    """The total correlation of the true bits: what independence alone costs."""
-    ranks: Measured
-    """From the true ranks to those that are read off the method's distribution."""
-    impossible: Measured
-    """Share of its drawn bits that are no thermometer."""
-    rising: Measured
-    """Share of rows where some threshold is passed more probably than the one below it."""
-    spread: Measured
-    """Standard deviation of the number of bits set, as a share of the true one."""
-
-
-@dataclass(frozen=True)
-class DependencyError:
-    """What :func:`dependency_error` found."""
-
-    n_rows: int
-    n_seeds: int
-    thresholds: list[int]
-    correlation: list[float]
-    """Total correlation of the true bits, in bits, for each number of thresholds."""
-    decomposition: list[float]
-    """The paper's sum of informations, for each number of thresholds."""
-    impossible: list[float]
-    """Share of independently drawn true bits that are no thermometer."""
-    methods: list[Ranked]
-    broken_increments: Measured
-    """Share of DiffoR's drawn increments that are no thermometer."""
-    broken_if_independent: Measured
-    """The same where each increment is taken from another draw of the same row."""
-
-    def of(self, method: str, n_ranks: int | None = None) -> Ranked:
-        """What was measured of a method, on the most ranks unless told otherwise."""
-        wanted = max(one.n_ranks for one in self.methods) if n_ranks is None else n_ranks
-        return next(one for one in self.methods if (one.method, one.n_ranks) == (method, wanted))
-
-    def closest(self, n_ranks: int) -> str:
-        """Methods whose ranks are nearest to the true ones, with those that do as well up to the spread over seeds."""
-        learned = [one for one in self.methods if one.n_ranks == n_ranks and one.method != "truth"]
-        reached = min(one.ranks.mean + one.ranks.deviation for one in learned)
-        return ", ".join(TITLES[one.method] for one in learned if one.ranks.mean <= reached)
-
-    def sentences(self) -> list[str]:
-        """What was found, in words."""
-        most = max(one.n_ranks for one in self.methods)
-        found = [one for one in self.methods if one.n_ranks == most]
-        apart = max(abs(one - other) for one, other in zip(self.correlation, self.decomposition, strict=True))
-        closest = [
-            f"{n_ranks} ranks: {self.closest(n_ranks)}" for n_ranks in sorted({one.n_ranks for one in self.methods})
-        ]
-        return [
-            f"The divergence to independent bits and the paper's sum of informations differ by at most "
-            f"{significant(apart)} bits: the decomposition holds.",
-            f"With the true chances, independent bits are {significant(self.correlation[1])} bits away from the truth "
-            f"with {self.thresholds[1]} thresholds and {significant(self.correlation[-1])} with {self.thresholds[-1]}; "
-            f"{100 * self.impossible[-1]:.1f} % of such draws are no thermometer.",
-            f"Trained on {self.n_rows:,} rows with {most} ranks ({in_seeds(self.n_seeds)}), divergence from the true "
-            f"bits as each method draws them: {_list(found, 'joint')} bits.",
-            f"Draws that are no thermometer: {_list(found, 'impossible')}. Rows whose chances rise somewhere: "
-            f"{_list(found, 'rising')}.",
-            f"But those methods answer with ranks read off the chances, not with drawn bits, and these need no "
-            f"independence. Divergence from the true ranks, all counted from as many draws: {_list(found, 'ranks')} "
-            f"bits. Closest, up to the spread over seeds: {'; '.join(closest)}.",
-            f"Drawn bits of {TITLES[INDEPENDENT[0]]} count with {self.of(INDEPENDENT[0]).spread} of the true spread, "
-            f"DiffoR's values with {self.of(DIFFOR).spread}.",
-            f"DiffoR's own increments are no thermometer in {self.broken_increments.percent} of its draws; they would "
-            f"be in {self.broken_if_independent.percent} if it drew each by itself.",
-        ]
-
-
-def _list(found: list[Ranked], name: str) -> str:
-    """One figure of each method, in words; shares as percentages."""
-    is_share = name in ("impossible", "rising")
-    figures = ((TITLES[one.method], getattr(one, name)) for one in found)
-    return "; ".join(f"{title} {figure.percent if is_share else figure}" for title, figure in figures)
-
-
-def dependency_error(seed: int = 0, quick: bool = False) -> DependencyError:
+def dependency_error(seed: int = 0, quick: bool = False) -> dict[str, Any]:
     """Measure what independence of thresholds costs, with the true chances and with those of trained methods."""
     size, law = QUICK if quick else FULL, LAWS[LAW]
     x, y = draw_rows(law, 20 * size.n_rows, [seed, 3])
-    exact = {}
-    for count in THRESHOLDS:
-        cuts = np.quantile(y, np.arange(1, count + 1) / (count + 1))
-        exact[count] = true_ranks(law, x[: size.n_test_rows], cuts)
-    found = [
-        _measure(law, size, seed, number, TRAINED_RANKS[:1] if quick else TRAINED_RANKS)
-        for number in range(size.n_seeds)
-    ]
-    return DependencyError(
-        n_rows=size.n_rows,
-        n_seeds=size.n_seeds,
-        thresholds=list(THRESHOLDS),
-        correlation=[float(total_correlation(exact[count]).mean()) for count in THRESHOLDS],
-        decomposition=[float(information_of_bits(exact[count]).sum(axis=-1).mean()) for count in THRESHOLDS],
-        impossible=[float(impossible_share(passing(exact[count])).mean()) for count in THRESHOLDS],
-        methods=[
-            Ranked(method, n_ranks, **over_seeds([one[method, n_ranks] for one, _ in found]))
+    cuts = {count: np.quantile(y, np.arange(1, count + 1) / (count + 1)) for count in THRESHOLDS}
+    exact = [true_ranks(law, x[: size.n_test_rows], cuts[count]) for count in THRESHOLDS]
+    counts = TRAINED_RANKS[:1] if quick else TRAINED_RANKS
+    found = [_measure(law, size, seed, number, counts) for number in range(size.n_seeds)]
+    return {
+        "n_rows": size.n_rows,
+        "n_seeds": size.n_seeds,
+        "thresholds": list(THRESHOLDS),
+        "correlation": [float(total_correlation(ranks).mean()) for ranks in exact],
+        "decomposition": [float(information_of_bits(ranks).sum(axis=-1).mean()) for ranks in exact],
+        "impossible": [float(impossible_share(passing(ranks)).mean()) for ranks in exact],
+        "methods": [
+            {"method": method, "n_ranks": n_ranks, **over_seeds([one[method, n_ranks] for one, _ in found])}
             for method, n_ranks in found[0][0]
         ],
-        broken_increments=Measured.of([broken for _, (broken, _) in found]),
-        broken_if_independent=Measured.of([shuffled for _, (_, shuffled) in found]),
-    )
+        **over_seeds([broken for _, broken in found]),
+    }
+
+
+def dependency_tables(found: dict[str, Any]) -> list[Table]:
+    """What independence costs with the true chances and with those of trained methods, and DiffoR's increments."""
+    names = ("thresholds", "correlation", "decomposition", "impossible")
+    increments = {name: found[name] for name in ("broken_increments", "broken_if_independent")}
+    return [
+        Table.of(
+            [dict(zip(names, row, strict=True)) for row in zip(*(found[name] for name in names), strict=True)],
+            "With the true chances: bits from the true thermometer to independent bits (total correlation), the "
+            "paper's decomposition of it, which should equal it, and the share of independent draws that are no "
+            "thermometer.",
+        ),
+        Table.of(
+            table_rows(found["methods"]),
+            f"{trained_on(found)} Divergences are in bits. Joint: from "
+            "the true bits to those that a method draws; floor: what independence alone costs; ranks: from the true "
+            "ranks to those that it answers with, which are read off the chances and need no independence, all counted "
+            "from as many draws. Impossible: draws that are no thermometer; rising: rows whose chances rise somewhere; "
+            "spread: of the number of bits set, as a share of the true one.",
+        ),
+        Table.of(
+            table_rows([{"method": DIFFOR, **increments}]),
+            "Share of DiffoR's own increments that are no thermometer, and the same if it drew each by itself.",
+        ),
+    ]
 
 
 Figures = dict[tuple[str, int], dict[str, float]]
@@ -176,7 +111,7 @@ Figures = dict[tuple[str, int], dict[str, float]]
 
 def _measure(
     law: Law, size: Size, seed: int, number: int, rank_counts: tuple[int, ...]
-) -> tuple[Figures, tuple[float, float]]:
+) -> tuple[Figures, dict[str, float]]:
     """Figures of all methods and numbers of ranks for one seed, and what became of DiffoR's increments."""
     rows = draw_rows(law, size.n_rows, [seed, number, 0])
     x, _ = draw_rows(law, size.n_test_rows, [seed, number, 1])
@@ -231,7 +166,7 @@ def read_ranks(model: ValueEstimator, x: pd.DataFrame) -> tuple[Values, Values, 
     return cuts, np.asarray(chances.numpy()), np.asarray(rank_probabilities(chances).numpy())
 
 
-def _broken(model: ValueEstimator, x: pd.DataFrame, seed: int, n_samples: int = 64) -> tuple[float, float]:
+def _broken(model: ValueEstimator, x: pd.DataFrame, seed: int, n_samples: int = 64) -> dict[str, float]:
     """Share of DiffoR's drawn increments that are no thermometer, and of those mixed among a row's draws."""
     member, inputs, keys = member_of(model, x)
     method = member.method
@@ -243,4 +178,4 @@ def _broken(model: ValueEstimator, x: pd.DataFrame, seed: int, n_samples: int = 
     drawn = member.answer(last_state, inputs, keys, n_samples).numpy() * method.n_increments
     filled = np.asarray(drawn, dtype=np.float64).clip(0, 1)
     shuffled = np.random.default_rng(seed).permuted(filled, axis=1)
-    return broken_share(filled), broken_share(shuffled)
+    return {"broken_increments": broken_share(filled), "broken_if_independent": broken_share(shuffled)}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from diffor.core.method import Inputs, OrdinalModel
@@ -20,6 +19,7 @@ from diffor.datasets.open.synthetic import Law
 from diffor.estimators.api import OrdinalRegressor
 from diffor.estimators.ensemble import with_steps
 from diffor.estimators.values import ValueEstimator
+from diffor.reports.html import number
 
 Values = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ TITLES = {
     f"diffor, {LONG_STEPS} steps": f"DiffoR in {LONG_STEPS} steps",
     DIFFOR_HEADS: "DiffoR by its heads",
 }
-"""What sentences and figures call the methods."""
+"""What tables and figures call the methods."""
 
 
 @dataclass(frozen=True)
@@ -69,70 +69,44 @@ FULL = Size(n_rows=3000, n_test_rows=500, n_seeds=5, max_steps=1200, n_samples=2
 """Minutes on one core."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A figure over seeds: its mean, and its standard deviation from seed to seed (0 of a single seed).
+def over_seeds(found: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Mean and standard deviation (0 of a single seed) of figures of the same names, found for each seed.
 
-    >>> print(Measured.of([1.0, 2.0, 3.0]))
-    2.00 ± 1.00
+    >>> over_seeds([{"mae": 1.0}, {"mae": 3.0}])
+    {'mae': {'mean': 2.0, 'deviation': 1.4142135623730951}}
     """
-
-    mean: float
-    deviation: float
-
-    @classmethod
-    def of(cls, figures: ArrayLike) -> Measured:
-        """Summarise the figures of all seeds. **Shape:** ``(seeds,)``."""
-        values = np.asarray(figures, dtype=np.float64)
-        return cls(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
-
-    def __str__(self) -> str:
-        digits = max(_digits(self.mean), 0) if self.mean else 2
-        return f"{significant(self.mean)} ± {self.deviation:.{min(digits, 6)}f}"
-
-    @property
-    def percent(self) -> str:
-        """A share in words.
-
-        >>> Measured(0.125, 0.01).percent
-        '12.5 ± 1.0 %'
-        """
-        return f"{100 * self.mean:.1f} ± {100 * self.deviation:.1f} %"
+    return {
+        name: {"mean": float(np.mean(values)), "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
+        for name, values in ((name, [one[name] for one in found]) for name in found[0])
+    }
 
 
-def over_seeds(found: Sequence[Mapping[str, float]]) -> dict[str, Measured]:
-    """Figures of the same names, found for each seed, each as one.
+def table_rows(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Results as records of a table: methods by their titles, figures over seeds as mean and deviation.
 
-    >>> over_seeds([{"mae": 1.0}, {"mae": 3.0}])["mae"].mean
-    2.0
+    >>> table_rows([{"method": "gr", "mae": {"mean": 2.0, "deviation": 0.123}, "crps": None}])
+    [{'method': 'GR', 'mae': '2.00 ± 0.12', 'crps': None}]
     """
-    return {name: Measured.of([one[name] for one in found]) for name in found[0]}
+    return [{name: _in_words(name, value) for name, value in one.items()} for one in results]
 
 
-def significant(value: float) -> str:
-    """A number with three digits that matter.
+def trained_on(found: Mapping[str, Any]) -> str:
+    """What stands below tables of trained methods.
 
-    >>> significant(0.012345), significant(1234.5), significant(2.0), significant(0.0), significant(3e-8)
-    ('0.0123', '1,234', '2.00', '0', '3e-08')
+    >>> trained_on({"n_rows": 3000, "n_seeds": 5})
+    'Trained on 3,000 rows; ± is the standard deviation over seeds, of which there are 5.'
     """
-    if value == 0:
-        return "0"
-    digits = _digits(value)
-    return f"{value:,.{max(digits, 0)}f}" if digits < 7 else f"{value:.2g}"
+    return (
+        f"Trained on {found['n_rows']:,} rows; ± is the standard deviation over seeds, of which there are "
+        f"{found['n_seeds']}."
+    )
 
 
-def in_seeds(count: int) -> str:
-    """How many seeds, in words.
-
-    >>> in_seeds(1), in_seeds(5)
-    ('1 seed', '5 seeds')
-    """
-    return f"{count} seed" if count == 1 else f"{count} seeds"
-
-
-def _digits(value: float) -> int:
-    """Digits after the point of which the last is the third that matters."""
-    return 2 - math.floor(math.log10(abs(value)))
+def _in_words(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        mean = number(value["mean"])
+        return f"{mean} ± {value['deviation']:.{len(mean.partition('.')[2]) if value['mean'] else 2}f}"
+    return TITLES[value] if name == "method" else value
 
 
 def draw_rows(law: Law, n_rows: int, seed: Sequence[int]) -> tuple[pd.DataFrame, Values]:
@@ -170,13 +144,10 @@ def fit_method(
         "random_state": seed,
         "verbose": 0,
     }
-    model: ValueEstimator
     if method in (DIFFOR, DIFFOR_HEADS):
-        chain = CHAIN | {"decoding": "chain" if method == DIFFOR else "heads"}
-        model = OrdinalRegressor("diffor-paper", **alike, method_settings=chain | settings)
-    else:
-        model = OrdinalRegressor(method, **alike, method_settings=settings)
-    return model.fit(*rows)
+        settings = CHAIN | {"decoding": "chain" if method == DIFFOR else "heads"} | settings
+        method = "diffor-paper"
+    return OrdinalRegressor(method, **alike, method_settings=settings).fit(*rows)
 
 
 def with_long_chain(model: ValueEstimator) -> ValueEstimator:
@@ -190,29 +161,3 @@ def member_of(model: ValueEstimator, x: pd.DataFrame) -> tuple[OrdinalModel, Inp
     """The only network of a fitted model, with the rows ``x`` as it reads them and their keys."""
     inputs = model.inputs_.transform(as_table(x))
     return model.ensemble_.models[0], inputs, row_keys(inputs, model.seed_)
-
-
-Found = TypeVar("Found")
-
-
-def rebuild(kind: type[Found], values: Any) -> Found:
-    """A result from what ``dataclasses.asdict`` made of it, as read from JSON.
-
-    >>> rebuild(Measured, {"mean": 1.0, "deviation": 0.5})
-    Measured(mean=1.0, deviation=0.5)
-    """
-    fields = get_type_hints(kind)
-    return kind(**{name: _rebuild_field(hint, values[name]) for name, hint in fields.items()})
-
-
-def _rebuild_field(hint: Any, value: Any) -> Any:
-    """A field of a result: a result of its own, several of them, or a plain value."""
-    inner = next((one for one in (hint, *get_args(hint)) if is_dataclass(one)), None)
-    if inner is None or value is None:
-        return value
-    assert isinstance(inner, type)
-    if isinstance(value, list):
-        return [rebuild(inner, one) for one in value]
-    if hint is not inner and get_origin(hint) is dict:
-        return {name: rebuild(inner, one) for name, one in value.items()}
-    return rebuild(inner, value)

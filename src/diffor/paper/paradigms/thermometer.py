@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import entr, rel_entr
 
 from diffor.paper.paradigms.fitting import Values
 
@@ -26,8 +27,7 @@ def passing(ranks: ArrayLike) -> Values:
 
 def entropy(probabilities: Values) -> Values:
     """Entropy over the last axis, in bits. **Shape:** ``(..., K)`` -> ``(...)``."""
-    safe = np.where(probabilities > 0, probabilities, 1.0)
-    return np.asarray(-(probabilities * np.log2(safe)).sum(axis=-1))
+    return np.asarray(entr(probabilities).sum(axis=-1) / np.log(2))
 
 
 def bit_entropy(chances: Values) -> Values:
@@ -79,8 +79,7 @@ def impossible_share(chances: ArrayLike) -> Values:
 
 def divergence(truth: Values, model: Values) -> Values:
     """KL divergence over the last axis, in bits. **Shape:** ``(..., K)``, ``(..., K)`` -> ``(...)``."""
-    ratio = np.where(truth > 0, truth, 1.0) / np.where(truth > 0, model, 1.0)
-    return np.asarray((truth * np.log2(ratio)).sum(axis=-1))
+    return np.asarray(rel_entr(truth, model).sum(axis=-1) / np.log(2))
 
 
 def independent_divergence(ranks: ArrayLike, chances: ArrayLike) -> Values:

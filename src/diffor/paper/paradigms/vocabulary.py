@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,15 @@ from diffor.paper.paradigms.fitting import (
     DIFFOR,
     FULL,
     QUICK,
-    TITLES,
-    Measured,
     Size,
     Values,
     draw_rows,
     fit_method,
-    in_seeds,
     over_seeds,
-    significant,
+    table_rows,
+    trained_on,
 )
+from diffor.reports.html import Table
 
 LAW = "synthetic-watch-time"
 SMALL_DECODER = {"width": 32, "n_layers": 1, "n_heads": 4, "n_hidden": 64}
@@ -47,6 +46,10 @@ DESIGNS = (
 """Methods, units that the range is counted in, and the most values that a vocabulary may hold."""
 TOKENS_SIZE = replace(FULL, n_rows=2000, max_steps=400, n_samples=64)
 """Writing token by token takes long, so all methods are trained more briefly here."""
+
+
+SCORES = ("mae", "rmse", "crps", "excess", "seconds")
+"""MAE of the median, RMSE of the mean, CRPS, CRPS beyond the law's, and processor seconds of fit and prediction."""
 
 
 def paper_bound(n_steps: float, bias: float, width: float) -> float:
@@ -84,128 +87,62 @@ def swapped_tokens_error(n_steps: int, width: float) -> tuple[float, float]:
     return float(errors.mean() / n_steps), float((errors**2).mean())
 
 
-@dataclass(frozen=True)
-class Written:
-    """What a vocabulary does to targets before anything is learned."""
-
-    n_tokens: float
-    """Values in the vocabulary."""
-    length: float
-    """Mean number of values that a target is written with."""
-    longest: float
-    """Most values that a target needs."""
-    cut: float
-    """Share of targets whose sequences are too long and end early."""
-    mae: float
-    """Mean distance between targets and what is written: no answer in tokens can be expected to do better."""
-    rows_per_token: float
-    """Mean number of training rows that use a value: what it can be learned from."""
-
-
-@dataclass(frozen=True)
-class Design:
-    """A token model with one vocabulary; figures over seeds, errors in the target's units."""
-
-    method: str
-    n_units: int
-    max_values: int
-    n_tokens: Measured
-    length: Measured
-    longest: Measured
-    cut: Measured
-    written_mae: Measured
-    rows_per_token: Measured
-    bound: Measured
-    """Root of the paper's bound with no bias at all, for the longest sequence."""
-    mae: Measured
-    rmse: Measured
-    crps: Measured
-    excess: Measured
-    """CRPS beyond that of as many draws of the law itself, on the same rows."""
-    seconds: Measured
-    """Processor seconds of fitting and predicting."""
-
-
-@dataclass(frozen=True)
-class VocabularyTradeoff:
-    """What :func:`vocabulary_tradeoff` found."""
-
-    n_rows: int
-    n_seeds: int
-    span: float
-    """Length of the target's range."""
-    designs: list[Design]
-    diffor: dict[str, Measured] = field(default_factory=dict)
-    truth: dict[str, Measured] = field(default_factory=dict)
-    """MAE of the median, RMSE of the mean and CRPS of DiffoR and of the law; of DiffoR also excess and seconds."""
-
-    def sentences(self) -> list[str]:
-        """What was found, in words."""
-        return [*self._about_bound(), *self._about_writing(), *self._about_learning()]
-
-    def _about_bound(self) -> list[str]:
-        bias, error = swapped_tokens_error(1, 1.0)
-        loosest, tightest = (pick(self.designs, key=lambda one: one.bound.mean) for pick in (max, min))
-        return [
-            f"The paper's bound can be {error / paper_bound(1, bias, 1.0):.0f} times too small: one token out of two, "
-            f"always the wrong one, has bias {bias:g} and the squared error {error:g}, against a bound of "
-            f"{paper_bound(1, bias, 1.0):g} (in squared ranges); with the range of a difference it is "
-            f"{sound_bound(1, bias, 1.0):g}.",
-            f"As it stands it says little: its root, without any bias, is {significant(tightest.bound.mean)} to "
-            f"{significant(loosest.bound.mean)}, the whole range is {significant(self.span)}, and the measured RMSE "
-            f"{significant(min(one.rmse.mean for one in self.designs))} to "
-            f"{significant(max(one.rmse.mean for one in self.designs))}.",
-        ]
-
-    def _about_writing(self) -> list[str]:
-        return [
-            f"{TITLES[one.method]} with {one.n_units:,} units and {significant(one.n_tokens.mean)} values: "
-            f"{significant(one.length.mean)} tokens a target, {significant(one.longest.mean)} at most, "
-            f"{one.cut.percent} cut short; MAE of what is written {one.written_mae}; "
-            f"{significant(one.rows_per_token.mean)} training rows for each value; MAE of answers "
-            f"{one.mae}, CRPS {one.crps}, {significant(one.seconds.mean)} s."
-            for one in self.designs
-        ]
-
-    def _about_learning(self) -> list[str]:
-        best, worst = (pick(self.designs, key=lambda one: one.excess.mean) for pick in (min, max))
-        ours = self.diffor["excess"]
-        gap, spread = ours.mean - best.excess.mean, max(ours.deviation, best.excess.deviation)
-        verdict = "less than" if gap < -spread else "more than" if gap > spread else "up to the spread over seeds as"
-        return [
-            f"Trained on {self.n_rows:,} rows ({in_seeds(self.n_seeds)}), the CRPS beyond that of the law goes from "
-            f"{best.excess} ({_vocabulary(best)}) to {worst.excess} ({_vocabulary(worst)}).",
-            f"DiffoR, which has no vocabulary: {ours} beyond the law, {verdict} the best of these; MAE "
-            f"{self.diffor['mae']}, {significant(self.diffor['seconds'].mean)} s. The law itself: CRPS "
-            f"{self.truth['crps']}, MAE {self.truth['mae']}.",
-        ]
-
-
-def _vocabulary(design: Design) -> str:
-    return f"{TITLES[design.method]}, {design.n_units:,} units, {significant(design.n_tokens.mean)} values"
-
-
-def vocabulary_tradeoff(seed: int = 0, quick: bool = False) -> VocabularyTradeoff:
+def vocabulary_tradeoff(seed: int = 0, quick: bool = False) -> dict[str, Any]:
     """Measure sequence lengths, what cannot be written, and errors of token models with several vocabularies."""
     size, law = QUICK if quick else TOKENS_SIZE, LAWS[LAW]
     assert law.bounds is not None
     ours, truth = _beside(law, size, seed)
-    return VocabularyTradeoff(
-        n_rows=size.n_rows,
-        n_seeds=size.n_seeds,
-        span=law.bounds[1] - law.bounds[0],
-        designs=[_design(design, law, size, seed) for design in (DESIGNS[:1] if quick else DESIGNS)],
-        diffor=ours,
-        truth=truth,
-    )
+    return {
+        "n_rows": size.n_rows,
+        "n_seeds": size.n_seeds,
+        "span": law.bounds[1] - law.bounds[0],
+        "designs": [_design(design, law, size, seed) for design in (DESIGNS[:1] if quick else DESIGNS)],
+        "diffor": ours,
+        "truth": truth,
+    }
 
 
-def _design(design: tuple[str, int, int], law: Law, size: Size, seed: int) -> Design:
+def vocabulary_tables(found: dict[str, Any]) -> list[Table]:
+    """A case in which the paper's bound fails, the token models, and DiffoR and the law beside them."""
+    bias, error = swapped_tokens_error(1, 1.0)
+    case = {
+        "case": "one token of two, always the wrong one",
+        "bias": bias,
+        "squared error": error,
+        "paper's bound": paper_bound(1, bias, 1.0),
+        "sound bound": sound_bound(1, bias, 1.0),
+    }
+    beside = [
+        {"method": DIFFOR, **found["diffor"]},
+        {"method": "truth", "excess": None, "seconds": None, **found["truth"]},
+    ]
+    return [
+        Table.of(
+            [case],
+            "In squared ranges. The error of a step is the difference of two values of the range, so the paper's bound "
+            "can be too small.",
+        ),
+        Table.of(
+            table_rows(found["designs"]),
+            f"{trained_on(found)} Errors are in the target's "
+            f"units, whose range is {found['span']:g} long. Length and longest: values that a target is written with; "
+            "cut: share of targets whose sequences end early; written MAE: of the targets as they are written, which "
+            "no answer can be expected to beat. Bound: root of the paper's bound without any bias, for the longest "
+            "sequence; above the range it says nothing. Excess: CRPS beyond that of as many draws of the law.",
+        ),
+        Table.of(
+            [{name: row[name] for name in ("method", *SCORES)} for row in table_rows(beside)],
+            "DiffoR, which has no vocabulary, and the law itself, on the same rows.",
+        ),
+    ]
+
+
+def _design(design: tuple[str, int, int], law: Law, size: Size, seed: int) -> dict[str, Any]:
     """Fit a token model with one vocabulary on each seed."""
     method, n_units, max_values = design
     settings = {**SMALL_DECODER, "n_units": n_units, "max_values": max_values}
     found = [_fit_and_score(method, law, size, seed, number, **settings) for number in range(size.n_seeds)]
-    return Design(method, n_units, max_values, **{name: Measured.of([one[name] for one in found]) for name in found[0]})
+    return {"method": method, "n_units": n_units, "max_values": max_values, **over_seeds(found)}
 
 
 def _fit_and_score(method: str, law: Law, size: Size, seed: int, number: int, **settings: Any) -> dict[str, float]:
@@ -217,19 +154,7 @@ def _fit_and_score(method: str, law: Law, size: Size, seed: int, number: int, **
     figures = _scores(model.predict_distribution(x, size.n_samples), y)
     figures["seconds"] = time.process_time() - started
     figures["excess"] = figures["crps"] - _true_scores(law, x, y, [seed, number, 2], size.n_samples)["crps"]
-    if method == DIFFOR:
-        return figures
-    written, bound = describe_vocabulary(model, rows[1], y)
-    return {
-        **figures,
-        "n_tokens": written.n_tokens,
-        "length": written.length,
-        "longest": written.longest,
-        "cut": written.cut,
-        "written_mae": written.mae,
-        "rows_per_token": written.rows_per_token,
-        "bound": bound,
-    }
+    return figures if method == DIFFOR else describe_vocabulary(model, rows[1], y) | figures
 
 
 def _scores(prediction: Prediction, y: Values) -> dict[str, float]:
@@ -240,7 +165,7 @@ def _scores(prediction: Prediction, y: Values) -> dict[str, float]:
     }
 
 
-def _beside(law: Law, size: Size, seed: int) -> tuple[dict[str, Measured], dict[str, Measured]]:
+def _beside(law: Law, size: Size, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """The same figures of DiffoR and of draws from the law."""
     ours, truth = [], []
     for number in range(size.n_seeds):
@@ -260,8 +185,12 @@ def _true_scores(law: Law, x: pd.DataFrame, y: Values, seed: Sequence[int], n_sa
     }
 
 
-def describe_vocabulary(model: ValueEstimator, y_train: Values, y_test: Values) -> tuple[Written, float]:
-    """What a fitted token model's vocabulary does to targets, and the root of the paper's bound without any bias.
+def describe_vocabulary(model: ValueEstimator, y_train: Values, y_test: Values) -> dict[str, float]:
+    """What a fitted token model's vocabulary does to targets before anything is learned.
+
+    ``n_tokens`` is the size of the vocabulary, ``length`` and ``longest`` are the mean and the largest number of values
+    that a target takes, ``cut`` is the share of targets whose sequences end early, ``rows_per_token`` the mean number
+    of training rows that use a value, and ``bound`` the root of the paper's bound without any bias.
 
     **Shape:** ``(n,)``, ``(m,)`` in the target's units.
     """
@@ -274,16 +203,16 @@ def describe_vocabulary(model: ValueEstimator, y_train: Values, y_test: Values) 
     used = (_counts(method, torch.from_numpy(model.scale_.to_unit(y_train)), values) > 0).sum(dim=0)
     lengths, span = needed.sum(dim=1), model.scale_.high - model.scale_.low
     longest = min(int(lengths.max()), method.n_steps - 1)
-    written = Written(
-        n_tokens=float(len(values)),
-        length=float(lengths.double().mean()),
-        longest=float(lengths.max()),
-        cut=float((lengths >= method.n_steps).double().mean()),
-        mae=mae(y_test, model.scale_.from_unit(back)),
-        rows_per_token=float(used.double().mean()),
-    )
     width = (int(values.max()) - int(values.min())) / method.n_units * span
-    return written, float(np.sqrt(paper_bound(longest, 0.0, width)))
+    return {
+        "n_tokens": float(len(values)),
+        "length": float(lengths.double().mean()),
+        "longest": float(lengths.max()),
+        "cut": float((lengths >= method.n_steps).double().mean()),
+        "written_mae": mae(y_test, model.scale_.from_unit(back)),
+        "rows_per_token": float(used.double().mean()),
+        "bound": float(np.sqrt(paper_bound(longest, 0.0, width))),
+    }
 
 
 def _counts(method: GenerativeRegression, unit: Tensor, values: Tensor) -> Tensor:

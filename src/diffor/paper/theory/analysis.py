@@ -3,7 +3,7 @@
 The other measurements of its theory stand beside this file: :mod:`~diffor.paper.theory.fusion` (several times),
 :mod:`~diffor.paper.theory.representation` (subspaces), :mod:`~diffor.paper.theory.interference` (gradients),
 :mod:`~diffor.paper.theory.contraction` (the chain) and :mod:`~diffor.paper.theory.scale_information` (the increments).
-Every result knows its own ``sentence``: what it means for the model it was measured on, in plain words.
+The ``numbers`` of every result are plain values, ready for JSON.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from diffor.methods.diffor.increments import split_increments, stretch
 from diffor.methods.diffor.paper import IncrementDiffusion
 
 Array = NDArray[np.floating]
-EXACT = 1e-4
-"""Relative deviations up to this size are rounding of single precision."""
 
 
 @dataclass(frozen=True)
@@ -95,25 +93,7 @@ class NoiseIdentity:
         return float(self.deviations.max())
 
     @property
-    def sentence(self) -> str:
-        """What the measurement means."""
-        if self.max_deviation <= EXACT:
-            verdict = f"holds at all {len(self.times)} times to {self.max_deviation:.0e} of its size, which is rounding"
-        else:
-            verdict = f"is off by up to {self.max_deviation:.1%} of its size, which is more than rounding"
-        low, high = int(self.amplification.argmin()), int(self.amplification.argmax())
-        missing = ", ".join(map(str, self.left_out))
-        left = f" Time {missing} is left out: no signal is left there." if missing else ""
-        return (
-            f"The identity between the error of the noise and that of the estimate {verdict}; it is algebra and says "
-            f"nothing about how good the model is. What it says: a squared error of the noise counts "
-            f"{self.amplification[low]:.2g} times in the estimate at time {self.times[low]} and "
-            f"{self.amplification[high]:.2g} times at time {self.times[high]}, so errors of the noise cannot be "
-            f"compared between times.{left}"
-        )
-
-    @property
-    def figures(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
         """The measurement as plain values."""
         return {
             "times": list(self.times), "amplification": self.amplification.tolist(),
@@ -165,21 +145,6 @@ class OrdinalBound:
     def bound(self) -> float:
         """The most that the share of wrong grades can be; infinite where a true position lies on a threshold."""
         return 4 * self.mse / self.gamma**2 if self.gamma > 0 else float("inf")
-
-    @property
-    def is_vacuous(self) -> bool:
-        """Whether the bound says no more than that a share is at most 1."""
-        return self.bound >= 1
-
-    @property
-    def sentence(self) -> str:
-        """What the measurement means."""
-        says = f"at most {self.bound:.2g}"
-        if self.is_vacuous:
-            says += ", which is no news, since no share exceeds 1"
-        elif self.error_rate > 0:
-            says += f", {self.bound / self.error_rate:.1f} times as many"
-        return f"Of {self.n_grades} grades, {self.error_rate:.1%} of rows get a wrong one; the bound says {says}."
 
 
 def ordinal_bound(estimates: ArrayLike, positions: ArrayLike, thresholds: ArrayLike) -> OrdinalBound:
@@ -235,20 +200,7 @@ class OrdinalBounds:
     case_name: str
 
     @property
-    def sentence(self) -> str:
-        """What the measurements mean."""
-        informs = [place for place, bound in enumerate(self.bounds) if not bound.is_vacuous]
-        shown = self.bounds[informs[-1] if informs else 0]
-        kept = all(bound.error_rate <= bound.bound for bound in self.bounds)
-        told = f"only at {', '.join(str(self.cases[place]) for place in informs)}" if informs else "at none"
-        return (
-            f"Estimates are the means of each row's chains. {shown.sentence} Over {len(self.cases)} cases by "
-            f"{self.case_name} the bound {'is kept everywhere' if kept else 'is broken, so something is wrong'}; it is "
-            f"below 1, and so says something, {told}."
-        )
-
-    @property
-    def figures(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
         """The measurement as plain values."""
         rows = [
             {self.case_name: case, "n_grades": one.n_grades, "gamma": one.gamma, "mse": one.mse,

@@ -80,29 +80,14 @@ class Contraction:
         return float(np.prod(self.between_starts))
 
     @property
-    def sentence(self) -> str:
-        """What the measurement means."""
-        fails = f"fails at {len(self.expanding)} of {len(self.times)} steps for some row"
-        assumption = fails if self.expanding else "holds at every step for every row"
-        end, rows, uniform = float(self.end.mean()), float(self.row_bound.mean()), self.uniform_bound
-        vacuous = ", which says nothing: the whole range is 2 wide" if uniform >= 2 else ""
-        return (
-            f"That each step shrinks the distance to the true path {assumption}. The chain ends {end:.2f} from the "
-            f"truth on average, in the range from -1 to 1. With factors and errors of each row the theorem bounds that "
-            f"by {rows:.2f}; with the largest of all rows, as the paper states it, by {uniform:.2g}{vacuous}. Two "
-            f"chains of one row end {self.forgetting:.2f} times as far apart as they start: 0 would be one answer "
-            "whatever the noise, with no spread to predict."
-        )
-
-    @property
-    def figures(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
         """The measurement as plain values."""
         return {
             "times": list(self.times), "mean_factors": self.factors.mean(axis=0).tolist(),
             "largest_factors": self.factors.max(axis=0).tolist(), "mean_terms": self.terms.mean(axis=0).tolist(),
             "between_starts": self.between_starts.tolist(), "spectral": self.spectral.tolist(),
             "final_error": float(self.end.mean()), "row_bound": float(self.row_bound.mean()),
-            "uniform_bound": self.uniform_bound, "forgetting": self.forgetting,
+            "uniform_bound": self.uniform_bound, "expanding_steps": len(self.expanding), "forgetting": self.forgetting,
         }  # fmt: skip
 
 

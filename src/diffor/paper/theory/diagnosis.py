@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,14 +45,6 @@ TITLES = {
 """What each measurement is about, in the order in which they are shown."""
 
 
-class Finding(NamedTuple):
-    """One measurement: its name, what it is about, and what it means for the model."""
-
-    name: str
-    title: str
-    sentence: str
-
-
 @dataclass(frozen=True)
 class Diagnosis:
     """The paper's theory, measured on one trained method and some rows with known targets."""
@@ -67,17 +59,9 @@ class Diagnosis:
     contraction: Contraction
     scales: ScaleInformation
 
-    @property
-    def findings(self) -> list[Finding]:
-        """What each measurement means."""
-        return [Finding(name, title, getattr(self, name).sentence) for name, title in TITLES.items()]
-
     def to_json(self) -> dict[str, Any]:
-        """Every sentence with the figures behind it; what does not exist or is infinite is None."""
-        measured = {
-            found.name: {"sentence": found.sentence, **getattr(self, found.name).figures} for found in self.findings
-        }
-        return {"rows": self.n_rows, "measurements": _finite(measured)}
+        """The numbers of every measurement; what does not exist or is infinite is None."""
+        return {"rows": self.n_rows, "measurements": _finite({name: getattr(self, name).numbers for name in TITLES})}
 
 
 def diagnose(

@@ -46,7 +46,7 @@ class TimeInterference:
         return self.denoising, self.increments, self.heads, self.shared_start, self.shared_end
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
         """The measurement as plain values."""
         kinds = {
             one.name: {"mean_cosine": one.mean_cosine, "conflicts": one.conflicts, "cross_term": one.cross_term,
@@ -54,24 +54,6 @@ class TimeInterference:
             for one in self.measured
         }  # fmt: skip
         return {"times": list(self.times), "gradients": kinds}
-
-    @property
-    def sentence(self) -> str:
-        """What the measurement means."""
-        if len(self.times) < 2:
-            return "The model has one head, so no two times can pull in different directions."
-        denoising, increments, shared = self.denoising, self.increments, (self.shared_start, self.shared_end)
-        zero = "exactly zero" if not self.heads.cross_term else f"{self.heads.cross_term:.1e} in sum"
-        return (
-            f"In the denoiser, which all times share, the gradients of two times have a mean cosine of "
-            f"{denoising.mean_cosine:+.2f} for denoising ({denoising.conflicts:.0%} of the pairs negative) and "
-            f"{increments.mean_cosine:+.2f} for increments ({increments.conflicts:.0%} negative). The squared norm of "
-            f"the joint gradient is {denoising.descent:.2f} and {increments.descent:.2f} times the sum of the single "
-            f"ones: below 1 times take from each other. In the separate heads the products are {zero}, by "
-            f"construction. In the hidden layer of a head that all times share the mean cosine is "
-            f"{shared[0].mean_cosine:+.2f} before and {shared[1].mean_cosine:+.2f} after fitting; low figures after "
-            "training are no harm by themselves, since where a shared part is at rest, its gradients cancel."
-        )
 
 
 def time_interference(method: IncrementDiffusion, features: Tensor, y: Tensor, seed: int = 0) -> TimeInterference:

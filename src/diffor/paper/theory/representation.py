@@ -16,8 +16,6 @@ from diffor.methods.diffor.paper import IncrementDiffusion
 Array = NDArray[np.floating]
 TOLERANCE = 1e-5
 """Singular values below this share of the largest count as zero: embeddings are made in single precision."""
-MIN_ROWS_PER_DIMENSION = 2
-"""A readout with fewer rows than this for each of its numbers fits them by chance, and is said to."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +44,17 @@ def effective_rank(matrix: ArrayLike, tolerance: float = TOLERANCE) -> Effective
     return EffectiveRank(len(values), float(np.exp(entropy)), float(values.sum() ** 2 / (values**2).sum()))
 
 
-def linear_readout_risk(
-    embedding: ArrayLike, y: ArrayLike, held_out: tuple[ArrayLike, ArrayLike] | None = None
-) -> tuple[float, float | None]:
-    """Smallest mean squared error of a linear function of the embedding, on its own rows and on held-out ones.
+def linear_readout_risks(fitted: tuple[ArrayLike, ArrayLike], others: tuple[ArrayLike, ArrayLike]) -> list[float]:
+    """Mean squared error of the best linear function of an embedding, on the rows that fit it and on other rows.
 
     NOTE[DIFF]: the paper's readout has no constant term; here both sides are centred, which adds one to every readout.
 
-    **Shape:** embedding ``(n, D)``, y ``(n,)``; held out ``(m, D)``, ``(m,)``.
+    **Shape:** embedding ``(n, D)`` with y ``(n,)``, others ``(m, D)`` with ``(m,)``.
 
-    >>> risk, held_out = linear_readout_risk([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0], ([[3.0]], [8.0]))
-    >>> round(risk, 9), round(held_out, 9)
-    (0.0, 1.0)
+    >>> [round(risk, 9) for risk in linear_readout_risks(([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]), ([[3.0]], [8.0]))]
+    [0.0, 1.0]
     """
-    table, true = np.asarray(embedding, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    table, true = (np.asarray(part, dtype=np.float64) for part in fitted)
     if table.ndim != 2 or len(table) != len(true) or not len(true):
         raise UserError(
             "an embedding must have one row for each target, but got "
@@ -67,12 +62,10 @@ def linear_readout_risk(
         )
     means, level = table.mean(axis=0), true.mean()
     weights = np.linalg.lstsq(table - means, true - level, rcond=TOLERANCE)[0]
-
-    def risk(rows: Array, targets: Array) -> float:
-        return float((((rows - means) @ weights + level - targets) ** 2).mean())
-
-    others = None if held_out is None else risk(*(np.asarray(part, dtype=np.float64) for part in held_out))
-    return risk(table, true), others
+    return [
+        float((((np.asarray(rows) - means) @ weights + level - np.asarray(targets)) ** 2).mean())
+        for rows, targets in (fitted, others)
+    ]
 
 
 @dataclass(frozen=True)
@@ -101,30 +94,12 @@ class Representation:
         return self.single, self.multiple, self.hidden
 
     @property
-    def sentence(self) -> str:
-        """What the measurement means."""
-        one, many = self.single, self.multiple
-        change = many.held_out_risk / one.held_out_risk - 1 if one.held_out_risk > 0 else 0.0
-        effect = "lowers" if change < 0 else "raises"
-        scarce = ""
-        if self.n_rows < MIN_ROWS_PER_DIMENSION * many.dimensions:
-            scarce = f" With {self.n_rows} rows for {many.dimensions} numbers these risks are mostly chance."
-        elif self.n_rows < MIN_ROWS_PER_DIMENSION * self.hidden.dimensions:
-            scarce = f" For the {self.hidden.dimensions} numbers of the hidden layers {self.n_rows} rows are too few."
-        return (
-            f"The estimate at the last time uses {one.rank.nuclear:.1f} of its {one.dimensions} directions, the "
-            f"estimates at all times of the heads {many.rank.nuclear:.1f} of {many.dimensions}. Since the first is a "
-            f"part of the second, a linear readout of all cannot fit its own rows worse ({many.risk:.3g} against "
-            f"{one.risk:.3g}); on the other rows it {effect} the risk by {abs(change):.1%} "
-            f"({many.held_out_risk:.3g} against {one.held_out_risk:.3g}).{scarce}"
-        )
-
-    @property
-    def figures(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
         """The measurement as plain values."""
         return {
-            one.name: {"dimensions": one.dimensions, "rank": one.rank.rank, "entropy_rank": one.rank.entropy,
-                       "nuclear_rank": one.rank.nuclear, "risk": one.risk, "held_out_risk": one.held_out_risk}
+            one.name: {"rows": self.n_rows, "dimensions": one.dimensions, "rank": one.rank.rank,
+                       "entropy_rank": one.rank.entropy, "nuclear_rank": one.rank.nuclear,
+                       "risk": one.risk, "held_out_risk": one.held_out_risk}
             for one in self.readouts
         }  # fmt: skip
 
@@ -144,8 +119,8 @@ def compare_embeddings(single: ArrayLike, multiple: ArrayLike, hidden: ArrayLike
     for name, given in (("one time", single), ("all times", multiple), ("hidden layers", hidden)):
         table = np.asarray(given, dtype=np.float64)
         rank = effective_rank(table - table.mean(axis=0))
-        risk, held_out = linear_readout_risk(table[:half], true[:half], (table[half:], true[half:]))
-        readouts.append(Readout(name, table.shape[1], rank, risk, float("nan") if held_out is None else held_out))
+        risks = linear_readout_risks((table[:half], true[:half]), (table[half:], true[half:]))
+        readouts.append(Readout(name, table.shape[1], rank, *risks))
     return Representation(readouts[0], readouts[1], readouts[2], n_rows=half)
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from diffor.methods.diffor.increments import split_increments, squeeze
 from diffor.methods.diffor.paper import IncrementDiffusion
+from diffor.metrics import srcc
 from diffor.paper.theory.analysis import corrupt_rows
 
 Array = NDArray[np.floating]
@@ -55,6 +56,8 @@ class ScaleInformation:
     def explained_in_all(self) -> Array:
         """Share of the variance of all increments together that is explained at each time. **Shape:** ``(M,)``."""
         known = np.isfinite(self.explained).all(axis=0)
+        if not known.any():
+            return np.full(len(self.times), np.nan)
         return np.asarray(np.average(self.explained[:, known], axis=1, weights=self.variance[known]))
 
     @property
@@ -75,67 +78,24 @@ class ScaleInformation:
     def order_agreement(self) -> float:
         """Rank correlation of the heads' times with the noise at which half is explained; NaN if there is none."""
         known = np.isfinite(self.half_times)
-        aligned, halves = _ranks(np.array(self.aligned_times)[known]), _ranks(self.half_times[known])
+        aligned, halves = np.array(self.aligned_times)[known], self.half_times[known]
         if known.sum() < 2 or np.ptp(aligned) == 0 or np.ptp(halves) == 0:
             return float("nan")
-        return float(np.corrcoef(aligned, halves)[0, 1])
+        return srcc(aligned, halves)
 
     @property
-    def sentence(self) -> str:
-        """What the measurement means."""
-        known = np.isfinite(self.explained).all(axis=0)
-        if not known.any():
-            return "All targets are the same, so the increments carry no information."
-        first, last = (_as_share(self.explained_in_all[place]) for place in (0, -1))
-        constant = f" {int((~known).sum())} increments never change in these rows." if not known.all() else ""
-        best, saved = int(np.argmax(self.information)), float(self.information.sum())
-        told = f"saves {saved:.1f}, most about increment {best + 1} of {len(self.entropy)}"
-        narrower = float((self.entropy - self.predictive_entropy).sum())
-        width = f"its samples are as narrow as if it saved {narrower:.1f}"
-        if narrower < 0:
-            width = f"its samples hold {-narrower:.1f} bits more than the targets of all rows"
-        if saved <= 0:
-            told = f"saves none: where its samples miss, that costs {-saved:.1f} bits more than they save elsewhere"
-        return (
-            f"Of the increments' variance the estimates explain {first} at the highest noise (time {self.times[0]}), "
-            f"where only the features tell anything, and {last} at the lowest (time {self.times[-1]}), where they "
-            f"start from the almost uncorrupted truth.{constant} {self._order_in_words()} Of "
-            f"{self.entropy.sum():.1f} bits in the increments, counted one by one, a prediction {told}; {width}."
-        )
-
-    @property
-    def figures(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
         """The measurement as plain values."""
         return {
-            "times": list(self.times), "aligned_times": list(self.aligned_times), "variance": self.variance.tolist(),
-            "explained": self.explained.tolist(), "half_times": self.half_times.tolist(),
+            "times": list(self.times), "explained_in_all": self.explained_in_all.tolist(),
+            "explained": self.explained.tolist(), "increments": list(range(1, len(self.entropy) + 1)),
+            "aligned_times": list(self.aligned_times), "variance": self.variance.tolist(),
+            "half_times": self.half_times.tolist(),
             "explained_at_heads": self.explained_at_heads.tolist(),
             "order_agreement": self.order_agreement, "entropy": self.entropy.tolist(),
             "predictive_entropy": self.predictive_entropy.tolist(), "cross_entropy": self.cross_entropy.tolist(),
             "information": self.information.tolist(),
         }  # fmt: skip
-
-    def _order_in_words(self) -> str:
-        return f"{self._heads_in_words()}{self._agreement_in_words()}"
-
-    def _heads_in_words(self) -> str:
-        known = np.flatnonzero(np.isfinite(self.explained_at_heads))
-        if len(known) < 2:
-            return ""
-        first, last = (_as_share(self.explained_at_heads[place]) for place in (known[0], known[-1]))
-        return (
-            f"At the time of its own head, increment {known[0] + 1} is explained to {first}, increment {known[-1] + 1} "
-            f"to {last}. "
-        )
-
-    def _agreement_in_words(self) -> str:
-        if np.isnan(self.order_agreement):
-            return "Half of the variance is explained at the same noise for all, so their times have no order to match."
-        follows = "follow" if self.order_agreement > HALF else "do not follow"
-        return (
-            f"The heads' times {follows} the noise at which half of an increment's variance is explained (rank "
-            f"correlation {self.order_agreement:+.2f})."
-        )
 
 
 def scale_information(
@@ -217,19 +177,3 @@ def _cell_shares(filled: ArrayLike, n_bins: int) -> Array:
     """Share of the second axis in each cell. **Shape:** ``(n, m, S)`` -> ``(bins, n, S)``."""
     cells = np.clip((np.asarray(filled, dtype=np.float64) * n_bins).astype(np.int64), 0, n_bins - 1)
     return np.stack([(cells == cell).mean(axis=1) for cell in range(n_bins)])
-
-
-def _as_share(value: float) -> str:
-    """A share of variance in words; estimates that are farther off than the mean explain none.
-
-    >>> _as_share(0.256), _as_share(-3.0)
-    ('26%', '0% (worse than a constant)')
-    """
-    return f"{value:.0%}" if value >= 0 else "0% (worse than a constant)"
-
-
-def _ranks(values: NDArray[Any]) -> Array:
-    """Ranks from 0 on, equal values sharing their mean rank. **Shape:** ``(n,)``, kept."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return np.asarray((ends - (counts + 1) / 2)[place])

@@ -19,7 +19,9 @@ def grade_sections(evaluation: Evaluation) -> Iterator[Section]:
     np.add.at(counts, (evaluation.truth, evaluation.answered), 1)
     yield Heading("Answers and truth")
     yield confusion_table(counts, grades)
-    yield Paragraph(read_confusion(counts, grades))
+    off = np.abs(evaluation.truth - evaluation.answered)
+    right, near = (f"{(off <= most).mean():.0%}" for most in (0, 1))
+    yield Table.of([{"answers": "share of rows", "right": right, "at most one grade off": near}])
     if evaluation.model.has_distribution:
         yield Heading("Calibration")
         probabilities = evaluation.prediction.grade_probabilities(len(grades))
@@ -40,25 +42,3 @@ def confusion_table(counts: NDArray[np.int64], grades: Sequence[str]) -> Table:
     right = frozenset((place, place + 1) for place in range(len(grades)))
     return Table("Rows of each true grade by the grade that the model answered with; right answers are bold.",
                  header, rows, right)  # fmt: skip
-
-
-def read_confusion(counts: NDArray[np.int64], grades: Sequence[str]) -> str:
-    """Say how far answers are off, and which mistake is the most frequent. **Shape:** ``(K, K)``, ``(K,)``.
-
-    >>> read_confusion(np.array([[8, 2], [0, 10]]), ["low", "high"]).partition(" The")[2]
-    ' most frequent mistake: 2 rows of low are answered with high.'
-    """
-    places = np.arange(len(grades))
-    off = np.abs(places[:, None] - places)
-    total = max(int(counts.sum()), 1)
-    text = (
-        f"{counts[off == 0].sum() / total:.0%} of the answers are right and "
-        f"{counts[off <= 1].sum() / total:.0%} at most one grade off."
-    )
-    wrong = np.where(off > 0, counts, 0)
-    if not wrong.any():
-        return text
-    true, answered = divmod(int(wrong.argmax()), len(grades))
-    mistakes = f"{wrong.max()} rows" if wrong.max() > 1 else "1 row"
-    verb = "are" if wrong.max() > 1 else "is"
-    return f"{text} The most frequent mistake: {mistakes} of {grades[true]} {verb} answered with {grades[answered]}."

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import diffor
-from diffor.estimators.chain import has_chain
+from diffor.estimators.chain import has_chain, trajectory_of, true_increments
 from diffor.estimators.values import N_RANGES
 from diffor.reports.evaluation import figures
 from diffor.reports.evaluation.evaluation import Evaluation, picked_rows, row_errors
-from diffor.reports.evaluation.figures import number, typical_row
+from diffor.reports.evaluation.figures import typical_row
 from diffor.reports.evaluation.grades import grade_sections
-from diffor.reports.evaluation.reading import trajectory_of, true_increments
-from diffor.reports.evaluation.scores import Score
 from diffor.reports.evaluation.slices import Slice, worst_slices
-from diffor.reports.html import Figure, Heading, Paragraph, Section, Table, html_page
+from diffor.reports.html import Figure, Heading, Paragraph, Section, Table, html_page, number
 
 Array = NDArray[np.float64]
 
@@ -33,7 +32,6 @@ def model_page(evaluation: Evaluation) -> str:
     """The whole page, as HTML."""
     parts = grade_sections(evaluation) if evaluation.is_graded else value_sections(evaluation)
     sections = [*about(evaluation), Heading("How well it predicts"), score_table(evaluation)]
-    sections += [Paragraph(sentence) for sentence in read_scores(evaluation.scores, evaluation.n_rows)]
     sections += [*parts, *slice_sections(evaluation), *increment_sections(evaluation)]
     if evaluation.model.history_.records:
         sections += [Heading("Training"), figures.history_figure(evaluation.model.history_)]
@@ -65,47 +63,24 @@ def about(evaluation: Evaluation) -> list[Section]:
 
 
 def score_table(evaluation: Evaluation) -> Table:
-    """The metrics with their intervals, beside those of the constant."""
-    rows = tuple(
-        (
-            score.title,
-            "-" if score.value is None else number(score.value),
-            "-" if score.interval is None else f"{number(score.interval[0])} to {number(score.interval[1])}",
-            "-" if score.constant is None else number(score.constant),
-        )
+    """The metrics with their intervals, beside those of the constant; bold where chance does not explain a gain."""
+    records = [
+        {
+            "Metric": score.title,
+            "Model": score.value,
+            "95% interval": None if score.interval is None else " to ".join(map(number, score.interval)),
+            "Constant": score.constant,
+        }
         for score in evaluation.scores
-    )
+    ]
     nominal = "" if evaluation.is_graded else f" Intervals should hold {evaluation.coverage:.0%} of the rows."
     caption = (
         "95% intervals are from 1,000 resamples of the rows. The constant is the best that one answer for all rows "
-        f"could reach here.{nominal}"
+        "could reach here. Bold where the model is better than it beyond what chance explains; others are worse, or "
+        f"not told apart by as many rows.{nominal}"
     )
-    return Table(caption, ("Metric", "Model", "95% interval", "Constant"), rows)
-
-
-def read_scores(scores: Sequence[Score], n_rows: int) -> list[str]:
-    """Say in which metrics the model is clearly better than the constant, and in which not.
-
-    >>> read_scores([Score("MAE", 2.0, (1.5, 2.5), 4.0), Score("RMSE", 3.0, (2.0, 5.0), 4.0)], 100)
-    ['Better than the constant beyond what chance explains: MAE (50% lower). Not told apart from it by 100 rows: RMSE.']
-    """
-    clear: list[str] = []
-    unclear: list[str] = []
-    worse: list[str] = []
-    for score in scores:
-        if score.value is None or score.interval is None or score.constant is None or score.better == "nominal":
-            continue
-        sign = 1 if score.better == "higher" else -1
-        ends = [sign * (end - score.constant) for end in score.interval]
-        if min(ends) > 0:
-            gap = abs(score.value / score.constant - 1) if score.better == "lower" and score.constant else None
-            clear.append(score.title + (f" ({gap:.0%} lower)" if gap is not None else ""))
-        else:
-            (worse if max(ends) < 0 else unclear).append(score.title)
-    parts = [f"Better than the constant beyond what chance explains: {', '.join(clear)}." if clear else ""]
-    parts.append(f"Worse than the constant: {', '.join(worse)}." if worse else "")
-    parts.append(f"Not told apart from it by {n_rows:,} rows: {', '.join(unclear)}." if unclear else "")
-    return [" ".join(part for part in parts if part)] if any(parts) else []
+    clear = frozenset((place, 1) for place, score in enumerate(evaluation.scores) if score.is_clear)
+    return replace(Table.of(records, caption), strong=clear)
 
 
 def slice_sections(evaluation: Evaluation) -> Iterator[Section]:
@@ -114,47 +89,33 @@ def slice_sections(evaluation: Evaluation) -> Iterator[Section]:
     parts = worst_slices(evaluation.table, errors)
     worse = [part for part in parts if part.statistic > 0][:N_WORST]
     yield Heading("Where it is wrong")
-    yield Paragraph(read_slices(parts, words, len(errors)))
     if worse:
-        yield slice_table(worse, words)
+        yield slice_table(worse, words, len(parts))
+    else:
+        yield Paragraph("No part of at least 20 rows of any column is worse than the rest.")
 
 
-def slice_table(parts: Sequence[Slice], words: str) -> Table:
+def slice_table(parts: Sequence[Slice], words: str, n_parts: int) -> Table:
     """Slices with their errors; where chance does not explain them, p is bold."""
-    rows = tuple(
-        (
-            f"{part.column}: {part.values}",
-            f"{part.n_rows:,}",
-            number(part.error),
-            number(part.elsewhere),
-            f"{part.ratio:.2f}",
-            f"{part.p:.3f}" if part.p >= 0.001 else "< 0.001",
-        )
+    records = [
+        {
+            "Column and values": f"{part.column}: {part.values}",
+            "Rows": part.n_rows,
+            "Error": part.error,
+            "Elsewhere": part.elsewhere,
+            "Ratio": f"{part.ratio:.2f}",
+            "p": f"{part.p:.3f}" if part.p >= 0.001 else "< 0.001",
+        }
         for part in parts
-    )
+    ]
     caption = (
-        f"Mean {words} of the rows with these values, and of all others. Columns are cut into their categories, or "
-        "numbers into up to five parts of about equally many rows. p is how often chance alone would give such a "
-        "difference or a larger one in any of the slices (Welch's test, Holm's correction)."
+        f"Mean {words} of the rows with these values, and of all others; the worst of {n_parts} parts. Columns are cut "
+        "into their categories, or numbers into up to five parts of about equally many rows. p is how often chance "
+        "alone would give such a difference or a larger one in any of them (Welch's test, Holm's correction); bold "
+        "below 0.05."
     )
     clear = frozenset((place, 5) for place, part in enumerate(parts) if part.p < 0.05)
-    return Table(caption, ("Column and values", "Rows", "Error", "Elsewhere", "Ratio", "p"), rows, clear, sortable=True)
-
-
-def read_slices(parts: Sequence[Slice], words: str, n_rows: int) -> str:
-    """Say how many slices are clearly worse than the rest, and which is the worst."""
-    if not parts:
-        return f"No column has two parts of at least 20 rows among {n_rows:,}, so there is nothing to compare."
-    clear = [part for part in parts if part.p < 0.05]
-    looked = f"Of {len(parts)} parts of the table"
-    if not clear:
-        return f"{looked}, none is worse than the rest beyond what chance explains. The table names the nearest to it."
-    first = clear[0]
-    return (
-        f"{looked}, {len(clear)} {'is' if len(clear) == 1 else 'are'} worse than the rest beyond what chance explains. "
-        f"The clearest is {first.column}: {first.values}, with {first.n_rows:,} rows and a mean {words} of "
-        f"{number(first.error)} against {number(first.elsewhere)} elsewhere."
-    )
+    return replace(Table.of(records, caption), strong=clear, sortable=True)
 
 
 # Values.
@@ -183,15 +144,13 @@ def value_sections(evaluation: Evaluation) -> Iterator[Section]:
     yield Heading("Calibration")
     low, high = (prediction.interval(evaluation.coverage) if evaluation.intervals is None else evaluation.intervals).T
     inside = int(((low <= y) & (y <= high)).sum())
-    yield Paragraph(figures.judge_coverage(inside, len(y), evaluation.coverage))
+    yield figures.coverage_table(inside, len(y), evaluation.coverage)
     if model.conformal_ is not None:
         yield Paragraph(
             "These intervals are opened as far as calibration rows asked for. The figures below show the model's own "
             "distributions, which they did not change."
         )
-    yield figures.calibration_figure(y, prediction)
-    yield figures.pit_figure(y, prediction)
-    yield figures.width_figure(y, prediction, evaluation.coverage)
+    yield from figures.calibration_figures(y, prediction)
 
 
 # Increments.

@@ -75,6 +75,13 @@ class Score:
     constant: float | None
     better: str = "lower"
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether the whole interval is better than the constant."""
+        if self.interval is None or self.constant is None or self.better == "nominal":
+            return False
+        return self.interval[0] > self.constant if self.better == "higher" else self.interval[1] < self.constant
+
 
 AMOUNT_MEASURES: dict[str, Measure[Amounts]] = {
     "mae": Measure("MAE", lambda rows: metrics.mae(rows.truth, rows.answered)),
@@ -168,7 +175,7 @@ def bootstrap_interval(
     """Where 95% of the values lie that a metric has on resampled rows; the same rows give the same interval.
 
     Of long tables fewer rows are drawn than there are. What they vary more than all rows would is then taken back
-    (m out of n bootstrap).
+    (m out of n bootstrap, which ``scipy.stats.bootstrap`` does not do, nor does it leave out resamples of one truth).
     """
     n = len(answers.truth)
     size = min(n, measure.max_resampled)

@@ -103,19 +103,19 @@ def welch(inside: Array, outside: Array) -> tuple[float, float]:
     >>> round(t, 3), round(p, 3)
     (2.449, 0.035)
     """
-    from scipy.stats import t as students  # here, since importing scipy.stats takes long
+    from scipy.stats import ttest_ind  # here, since importing scipy.stats takes long
 
-    parts = [values.var(ddof=1) / len(values) for values in (inside, outside)]
-    gap, spread = float(inside.mean() - outside.mean()), float(sum(parts))
-    if spread <= 0:  # all rows alike on both sides: no doubt is left
+    gap = float(inside.mean() - outside.mean())
+    if np.ptp(inside) == np.ptp(outside) == 0:  # all rows alike on both sides: no doubt is left
         return float(np.sign(gap) * np.inf) if gap else 0.0, 0.0 if gap > 0 else 1.0
-    freedom = spread**2 / (parts[0] ** 2 / (len(inside) - 1) + parts[1] ** 2 / (len(outside) - 1))
-    statistic = gap / np.sqrt(spread)
-    return float(statistic), float(students.sf(statistic, freedom))
+    found = ttest_ind(inside, outside, equal_var=False, alternative="greater")
+    return float(found.statistic), float(found.pvalue)
 
 
 def holm(probabilities: ArrayLike) -> Array:
-    """Probabilities corrected for their number, in Holm's way. **Shape:** ``(k,)`` -> ``(k,)``.
+    """Probabilities corrected for their number, in Holm's way: statsmodels is in no extra but that of the benchmark.
+
+    **Shape:** ``(k,)`` -> ``(k,)``.
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]

@@ -7,51 +7,25 @@ and Ito, which the colour-blind can tell apart; markers and line styles repeat w
 
 from __future__ import annotations
 
-from diffor.reports.plots.comparisons import (
-    calibration_of_methods,
-    coverage_by_dataset,
-    critical_differences,
-    joined_groups,
-    score_against_seconds,
-)
-from diffor.reports.plots.drawing import FIGURE_SIZE, METHOD_LOOKS, figure_svg, require_matplotlib
-from diffor.reports.plots.increments import denoising_trajectory, increments_by_scale, increments_of
-from diffor.reports.plots.predictions import (
-    density,
-    error_by_range,
-    predicted_against_true,
-    predictive_densities,
-    training_history,
-)
-from diffor.reports.plots.reliability import (
-    LEVELS,
-    calibration,
-    coverage_against_width,
-    grade_calibration,
-    pit_histogram,
-)
-
-__all__ = [
-    "FIGURE_SIZE",
-    "LEVELS",
-    "METHOD_LOOKS",
-    "calibration",
-    "calibration_of_methods",
-    "coverage_against_width",
-    "coverage_by_dataset",
-    "critical_differences",
-    "denoising_trajectory",
-    "density",
-    "error_by_range",
-    "figure_svg",
-    "grade_calibration",
-    "increments_by_scale",
-    "increments_of",
-    "joined_groups",
-    "pit_histogram",
-    "predicted_against_true",
-    "predictive_densities",
-    "require_matplotlib",
-    "score_against_seconds",
-    "training_history",
-]
+from diffor.reports.plots.comparisons import calibration_of_methods as calibration_of_methods
+from diffor.reports.plots.comparisons import coverage_by_dataset as coverage_by_dataset
+from diffor.reports.plots.comparisons import critical_differences as critical_differences
+from diffor.reports.plots.comparisons import joined_groups as joined_groups
+from diffor.reports.plots.comparisons import score_against_seconds as score_against_seconds
+from diffor.reports.plots.drawing import FIGURE_SIZE as FIGURE_SIZE
+from diffor.reports.plots.drawing import METHOD_LOOKS as METHOD_LOOKS
+from diffor.reports.plots.drawing import figure_svg as figure_svg
+from diffor.reports.plots.drawing import require_matplotlib as require_matplotlib
+from diffor.reports.plots.increments import denoising_trajectory as denoising_trajectory
+from diffor.reports.plots.increments import increments_by_scale as increments_by_scale
+from diffor.reports.plots.increments import increments_of as increments_of
+from diffor.reports.plots.predictions import density as density
+from diffor.reports.plots.predictions import error_by_range as error_by_range
+from diffor.reports.plots.predictions import predicted_against_true as predicted_against_true
+from diffor.reports.plots.predictions import predictive_densities as predictive_densities
+from diffor.reports.plots.predictions import training_history as training_history
+from diffor.reports.plots.reliability import LEVELS as LEVELS
+from diffor.reports.plots.reliability import calibration as calibration
+from diffor.reports.plots.reliability import coverage_against_width as coverage_against_width
+from diffor.reports.plots.reliability import grade_calibration as grade_calibration
+from diffor.reports.plots.reliability import pit_histogram as pit_histogram

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from diffor.errors import UserError
 from diffor.reports.plots.drawing import (
     BLACK,
     BLUE,
@@ -43,11 +42,6 @@ def score_against_seconds(
     **Shape:** methods, seconds and scores ``(m,)``.
     """
     x, y = np.asarray(seconds, dtype=np.float64), np.asarray(scores, dtype=np.float64)
-    if not (x.shape == y.shape == (len(methods),)) or not len(methods) or not (x > 0).all():
-        raise UserError(
-            "seconds and scores must hold one number for each method, and seconds be positive, "
-            f"but got methods={len(methods)}, seconds.shape={x.shape}, scores.shape={y.shape}"
-        )
     ax = new_axes(ax, height=max(FIGURE_SIZE[1], 1.4 + 0.19 * len(methods)))
     ax.set_xscale("log")
     front = [place for place in np.argsort(x, kind="stable") if not ((x <= x[place]) & (y < y[place])).any()]
@@ -74,10 +68,9 @@ def calibration_of_methods(
     ax = new_axes(ax)
     ax.axhline(0, linestyle="--", color=BLACK, linewidth=1, label="ideal")
     for place, (method, values) in enumerate(achieved.items()):
-        coverage = _coverages(method, values, len(nominal), "levels")
         colour, marker = METHOD_LOOKS[place % len(METHOD_LOOKS)]
         line = "-" if method in ours else ":"
-        beyond = 100 * (coverage - nominal)
+        beyond = 100 * (np.asarray(values, dtype=np.float64) - nominal)
         ax.plot(nominal, beyond, f"{marker}{line}", color=colour, markersize=4.5, linewidth=1.4, label=method)
     ax.set(xlim=(0, 1), xlabel="nominal coverage of the interval", ylabel="coverage less nominal, points")
     legend_above(ax, columns=2)
@@ -100,9 +93,8 @@ def coverage_by_dataset(
     ax.axvspan(*band, color=GREY, alpha=0.3, linewidth=0, label=f"{band[0]:.0%} to {band[1]:.0%}")
     ax.axvline(nominal, linestyle="--", color=BLACK, linewidth=1, label=f"nominal {nominal:.0%}")
     for place, (method, values) in enumerate(coverages.items()):
-        shares = _coverages(method, values, len(places), "data sets")
         colour, marker = METHOD_LOOKS[place % len(METHOD_LOOKS)]
-        ax.plot(shares, places, marker, color=colour, markersize=5, alpha=0.9, label=method)
+        ax.plot(np.asarray(values), places, marker, color=colour, markersize=5, alpha=0.9, label=method)
     ax.set_yticks(places, list(datasets), fontsize=8)
     ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.6)
     ax.set_ylim(len(datasets) - 0.4, -0.6)
@@ -119,11 +111,6 @@ def critical_differences(
     **Shape:** methods and ranks ``(m,)``.
     """
     values = np.asarray(ranks, dtype=np.float64)
-    if values.shape != (len(methods),) or not len(methods) or not difference > 0:
-        raise UserError(
-            "ranks must hold one number for each method and the difference be positive, "
-            f"but got methods={len(methods)}, ranks.shape={values.shape}, difference={difference}"
-        )
     order = np.argsort(values, kind="stable")
     values, names = values[order], [methods[place] for place in order]
     ax = new_axes(ax, height=1.2 + 0.24 * len(names))
@@ -159,16 +146,6 @@ def joined_groups(ranks: ArrayLike, difference: float) -> list[tuple[int, int]]:
     return groups
 
 
-def _coverages(method: str, values: ArrayLike, count: int, of_what: str) -> Array:
-    """A method's coverages as numbers, if there are as many as there should be. **Shape:** ``(count,)``."""
-    found: Array = np.asarray(values, dtype=np.float64)
-    if found.shape != (count,):
-        raise UserError(
-            f"each method must have one coverage for each of {count} {of_what}, but {method} has shape {found.shape}"
-        )
-    return found
-
-
 def _names_at_right(ax: Axes, names: Sequence[str], x: Array, y: Array, ours: Sequence[str]) -> None:
     """Each point's name beside the axes, no two on one another, with a thin line to its point."""
     low, high = ax.get_ylim()
@@ -178,29 +155,16 @@ def _names_at_right(ax: Axes, names: Sequence[str], x: Array, y: Array, ours: Se
     order = np.argsort(y, kind="stable")
     wanted = (y[order] - low) / (high - low)
     places = _spread_apart(wanted, step)
+    line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "alpha": 0.7, "shrinkB": 3}
+    look: dict[str, Any] = {"textcoords": "axes fraction", "fontsize": 8, "va": "center", "annotation_clip": False}
     for place, index in zip(places, order, strict=True):
-        bold = "bold" if names[index] in ours else "normal"
-        ax.annotate(
-            names[index],
-            xy=(x[index], y[index]),
-            xytext=(1.03, place),
-            textcoords="axes fraction",
-            fontsize=8,
-            fontweight=bold,
-            va="center",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "alpha": 0.7, "shrinkB": 3},
-        )
+        weight = "bold" if names[index] in ours else "normal"
+        ax.annotate(names[index], (x[index], y[index]), (1.03, place), fontweight=weight, arrowprops=line, **look)
 
 
 def _spread_apart(wanted: Array, step: float) -> Array:
     """Rising places as near to the wanted ones as they can be with a step between neighbours."""
-    # Places less multiples of the step must not fall: the nearest such sequence is the one of isotonic regression.
-    values = list(wanted - step * np.arange(len(wanted)))
-    groups: list[list[float]] = []
-    for value in values:
-        groups.append([value])
-        while len(groups) > 1 and np.mean(groups[-2]) >= np.mean(groups[-1]):
-            groups[-2:] = [groups[-2] + groups[-1]]
-    level = np.concatenate([np.full(len(group), np.mean(group)) for group in groups])
-    return np.asarray(level + step * np.arange(len(wanted)))
+    from sklearn.isotonic import isotonic_regression
+
+    steps = step * np.arange(len(wanted))
+    return np.asarray(isotonic_regression(wanted - steps) + steps)  # places less steps must not fall

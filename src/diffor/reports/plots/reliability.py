@@ -127,8 +127,13 @@ def grade_calibration(codes: ArrayLike, probabilities: ArrayLike, n_bins: int = 
 
     **Shape:** codes ``(n,)``, positions among the K grades, probabilities ``(n, K)``.
     """
+    from scipy.stats import binomtest  # here, since importing scipy.stats takes long
+
     said, share, counts = grade_shares_by_probability(codes, probabilities, n_bins)
-    low, high = wilson_interval(share, counts)
+    # Shares are counts again: of n probabilities in a bin, k came true.
+    ends = [binomtest(round(p * n), int(n)).proportion_ci(0.95, "wilson") for p, n in zip(share, counts, strict=True)]
+    low, high = np.array([[np.minimum(one.low, p), np.maximum(one.high, p)]
+                          for one, p in zip(ends, share, strict=True)]).T  # fmt: skip
     ax = new_axes(ax)
     ax.plot([0, 1], [0, 1], "--", color=BLACK, linewidth=1, label="ideal")
     bars: dict[str, Any] = {"color": BLUE, "markersize": 5.5, "elinewidth": 1.4, "capsize": 3, "linewidth": 1.2}
@@ -163,16 +168,3 @@ def grade_shares_by_probability(
     known = counts > 0
     said = np.bincount(bins, table.ravel(), n_bins)[known] / counts[known]
     return said, np.bincount(bins, came_true.ravel(), n_bins)[known] / counts[known], counts[known]
-
-
-def wilson_interval(share: ArrayLike, count: ArrayLike, z: float = 1.96) -> tuple[Array, Array]:
-    """Ends of Wilson's interval around a share of ``count`` draws. **Shape:** any -> the same, twice.
-
-    >>> low, high = wilson_interval(0.0, 10)
-    >>> float(low), round(float(high), 3)
-    (0.0, 0.278)
-    """
-    p, n = np.asarray(share, dtype=np.float64), np.asarray(count, dtype=np.float64)
-    middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-    return np.minimum(np.maximum(middle - half, 0.0), p), np.maximum(np.minimum(middle + half, 1.0), p)
