@@ -222,8 +222,9 @@ def _score_table(cells: Cells, measure: Measure) -> pd.DataFrame:
         for place, line in cells.items()
     ]
     frame = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
-    table: pd.DataFrame = frame.pivot(index=["dataset", "seed"], columns="method", values="score")
-    return table.reindex(names_in(cells, 0), level="dataset")
+    table = frame.pivot(index=["dataset", "seed"], columns="method", values="score")
+    ordered: pd.DataFrame = table.reindex(names_in(cells, 0), level="dataset")
+    return ordered
 
 
 def rank(values: Array, greater_is_better: bool = False) -> Array:

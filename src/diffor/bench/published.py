@@ -160,9 +160,11 @@ def read_published() -> Published:
         for entry in content["table"]
         for rows in [tuple(_row(row) for row in entry.pop("row"))]
     )
-    caveats = ({key: text if key == "text" else tuple(text) for key, text in entry.items()}
-               for entry in content["caveat"])  # fmt: skip
-    return Published(tables, tuple(Caveat(**entry) for entry in caveats))
+    caveats = tuple(
+        Caveat(tuple(entry["tables"]), entry["text"], tuple(entry.get("rows", ())), tuple(entry.get("columns", ())))
+        for entry in content["caveat"]
+    )
+    return Published(tables, caveats)
 
 
 def _row(entry: dict[str, Any]) -> Row:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -139,8 +138,6 @@ def _softplus(values: Tensor) -> Tensor:
 class DiffusionAroundMean(Method):
     """CARD (Han et al., 2022): a chain of noise leads from the target to a unit normal around what a network expects.
 
-    Evidence: the authors' code.
-
     NOTE[DIFF]: both stages learn side by side, where the authors first train and freeze the guide; the noise network
     sees its answer as given. There are 100 times with ten times the noise each, where the authors have 1000: a
     prediction costs a tenth. ``n_times=1000`` is theirs. Of one row at one time the noise is a smooth function of the
@@ -148,19 +145,11 @@ class DiffusionAroundMean(Method):
     of a row, and all its draws are read off the polynomial through them (24 are plenty).
 
     **Shape:** features ``(n, d)`` -> a chain of ``n_times`` states for each sample.
-
-    >>> method = DiffusionAroundMean(4)
-    >>> list(method.loss(torch.randn(6, 4), torch.rand(6)))
-    ['guide', 'noise']
     """
 
-    family: ClassVar[str] = "diffusion"
-    title: ClassVar[str] = "CARD"
-    paper: ClassVar[str] = "Han et al., NeurIPS 2022"
-    evidence: ClassVar[str] = "code"
-    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "mean"
+    family, title = "diffusion", "CARD"
+    paper, evidence = "Han et al., NeurIPS 2022", "code"
+    native_statistic = "mean"
 
     centre: Tensor
     spread: Tensor
