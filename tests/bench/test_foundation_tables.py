@@ -123,7 +123,7 @@ def test_printed_figures_are_those_of_the_source():
             ("\n[crps_grid]", "\n[crps_grid]\nfoundation-x-1000 = [1.0]"),
             r"each of 12 methods, but foundation-x-1000",
         ),
-        (("source =", "source"), r"the printed figures must be TOML, but"),
+        (("source =", "source"), r"the printed figures must be TOML, but got"),
     ],
 )
 def test_damaged_figures_are_named(tmp_path, change, message):

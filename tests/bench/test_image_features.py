@@ -13,7 +13,7 @@ import miniatures_images
 
 from diffor.bench.cell import Cell
 from diffor.bench.image_features import ImageFeatures, default_encoder, image_features, with_features
-from diffor.bench.plan import RunFileError, plan_from
+from diffor.bench.plan import plan_from
 from diffor.bench.run import cell_facts, line_key
 from diffor.datasets import DATASETS
 
@@ -114,12 +114,12 @@ def test_what_is_left_open_is_chosen(monkeypatch):
     ],
 )
 def test_wrong_settings_of_a_run_are_explained(given, message):
-    with pytest.raises(RunFileError, match=message):
+    with pytest.raises(ValueError, match=message):
         plan_from({"datasets": ["fgnet"], "images": given})
 
 
 def test_images_of_a_run_must_be_a_table():
-    with pytest.raises(RunFileError, match=r"\[images\] of a run must be a table, but got 'small'"):
+    with pytest.raises(ValueError, match=r"\[images\] of a run must be a table, but got 'small'"):
         plan_from({"datasets": ["fgnet"], "images": "small"})
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from diffor import datasets
 from diffor.bench.peers import PEERS
-from diffor.bench.plan import RunFileError, as_seeds, plan_from, read_run_file, suite_of, with_methods
+from diffor.bench.plan import as_seeds, plan_from, read_run_file, suite_of, with_methods
+from diffor.errors import UserError
 from diffor.methods import METHODS
 
 EXAMPLE = """
@@ -161,14 +162,14 @@ def test_without_quick_its_table_changes_nothing():
 
 
 def test_quick_without_a_table_is_refused():
-    with pytest.raises(RunFileError, match=r"the size quick needs a table \[quick\].*but the run file has none"):
+    with pytest.raises(UserError, match=r"the run file has no table \[quick\]"):
         plan_from({"datasets": ["diabetes"]}, size="quick")
 
 
 @pytest.mark.parametrize("size", ["quick", None])
 def test_a_mistake_in_quick_is_named(size):
     wrong = {"datasets": ["diabetes"], "quick": {"seed": 2}}
-    with pytest.raises(RunFileError, match=r"\[quick\] of the run file may hold .* 'seed' \(did you mean 'seeds'\?\)"):
+    with pytest.raises(UserError, match=r"\[quick\] of the run file may hold .* 'seed' \(did you mean 'seeds'\?\)"):
         plan_from(wrong, size=size)
 
 
@@ -187,18 +188,21 @@ WRONG = [
     ({"methods": {"mine": {"peer": "difor"}}}, "but got 'difor'"),
     ({"methods": {"diffor": 3}}, "\\[methods.diffor\\] of .* must be a table, but got 3"),
     ({"methods": {"diffor": {"search": {"width": 3}}}}, "must list values .* but got width=3"),
-    ({"methods": [3]}, "must be a list of names, but \\[3\\]"),
+    ({"methods": [3]}, "must be a list of names, but got \\[3\\]"),
     ({"datasets": {"diabetes": {"max_rows": 3}}}, "but got 'max_rows'"),
-    ({"datasets": {"names": "diabetes", "diabetes": {"max_test_rows": 0}}}, "but .*max_test_rows=0"),
+    (
+        {"datasets": {"names": "diabetes", "diabetes": {"max_test_rows": 0}}},
+        "max_test_rows must be .* but got 0",
+    ),
     ({"seeds": 0}, "seeds must be .* but got 0"),
-    ({"seeds": [0, -1]}, "seeds must be .* but \\[0, -1\\]"),
-    ({"n_samples": 1.5}, "n_samples must be a whole number from 1 on, but got n_samples=1.5"),
-    ({"max_train_rows": 0}, "but got max_train_rows=0"),
-    ({"valid_share": 1}, "valid_share must lie between 0 and 1.* but got 1"),
+    ({"seeds": [0, -1]}, "seeds must be .* but got \\[0, -1\\]"),
+    ({"n_samples": 1.5}, "n_samples must be a whole number from 1 on, but got 1.5"),
+    ({"max_train_rows": 0}, "max_train_rows must be .*, but got 0"),
+    ({"valid_share": 1}, "valid_share must be a share between 0 and 1.* but got 1"),
     ({"timeout_seconds": "long"}, "timeout_seconds must be a positive number, but got 'long'"),
-    ({"root": 3}, "root must be a path in quotes, but got root=3"),
+    ({"root": 3}, "root must be a path in quotes, but got 3"),
     ({"tuning": {"trails": 3}}, "but got 'trails' \\(did you mean 'trials'\\?\\)"),
-    ({"tuning": {"trials": 0}}, "but got trials=0"),
+    ({"tuning": {"trials": 0}}, "trials must be .* but got 0"),
     ({"tuning": 3}, "must be a table, but got 3"),
     ({"datasets": []}, "must have data sets, but neither suites nor datasets"),
 ]
@@ -206,7 +210,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("content", "message"), WRONG)
 def test_what_is_wrong_is_named(content, message):
-    with pytest.raises(RunFileError, match=message) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         plan_from({"datasets": ["diabetes"], **content})
     assert "\n" not in str(caught.value)
 
@@ -214,15 +218,15 @@ def test_what_is_wrong_is_named(content, message):
 def test_seeds_are_a_number_or_a_list():
     assert as_seeds(3) == (0, 1, 2)
     assert as_seeds([7, 7, 1]) == (7, 1)
-    with pytest.raises(RunFileError, match="but got True"):
+    with pytest.raises(UserError, match="but got True"):
         as_seeds(True)
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(RunFileError, match=r"must be readable, but .*No such file"):
+    with pytest.raises(UserError, match=r"must be readable, but .*No such file"):
         read_run_file(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("seeds = = 3")
-    with pytest.raises(RunFileError, match=r"must be TOML, but .*line 1"):
+    with pytest.raises(UserError, match=r"must be TOML, but .*line 1"):
         read_run_file(tmp_path / "bad.toml")
 
 
@@ -230,7 +234,7 @@ def test_python_3_10_is_told_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "run.toml").write_text('datasets = ["diabetes"]')
     monkeypatch.setattr(sys, "version_info", (3, 10))
     monkeypatch.setitem(sys.modules, "tomli", None)
-    with pytest.raises(RunFileError, match=r'needs tomli on Python 3.10: pip install "diffor\[bench\]"'):
+    with pytest.raises(UserError, match=r'needs tomli on Python 3.10: pip install "diffor\[bench\]"'):
         read_run_file(tmp_path / "run.toml")
 
 

@@ -1,7 +1,6 @@
 """The figures of the paper: the committed file against the paper and against this package, and broken files."""
 
 import importlib
-import math
 import pkgutil
 from decimal import Decimal
 from pathlib import Path
@@ -10,11 +9,13 @@ import pytest
 
 import diffor.methods.baselines
 from diffor.bench import published
-from diffor.bench.published import PUBLISHED_FILE, PublishedError, read_published
-from diffor.datasets import DISTRIBUTIONS as DATASETS
+from diffor.bench.published import PUBLISHED_FILE, read_published
+from diffor.datasets.paper.image_sets import AESTHETICS, AGE
+from diffor.datasets.paper.table_sets import LIFETIME, WATCH_TIME
 from diffor.methods import METHODS
 from diffor.metrics import METRICS
 
+DATASETS = {dataset.name: dataset for dataset in (*AGE, *AESTHETICS, *WATCH_TIME, *LIFETIME)}
 # Counted by hand in the paper: methods and columns of each table.
 SIZES = {
     "aesthetics": (8, 16),
@@ -53,6 +54,20 @@ def test_all_tables_are_there_in_full(paper):
         for row in table.rows:
             assert len(row.values) == len(table.columns)
             assert all(value.is_finite() for value in row.values)  # the paper has no empty cell
+
+
+def test_names_are_known_and_come_once(paper):
+    for table in paper.tables:
+        methods, columns = ([one.method for one in table.rows], [one.name for one in table.columns])
+        assert len(set(methods)) == len(methods)
+        assert len(set(columns)) == len(columns)
+        assert {column.direction for column in table.columns} <= {"lower", "higher"}
+
+
+def test_rows_are_run_or_say_why_they_are_quoted(paper):
+    for row in (row for table in paper.tables for row in table.rows):
+        assert bool(row.ours) != bool(row.why_quoted), row.method
+        assert row.kind in (("method", "variant") if row.ours else ("method", "architecture")), row.method
 
 
 @pytest.mark.parametrize(
@@ -190,7 +205,7 @@ def test_figures_are_in_our_units(paper):
     assert (figure.value, figure.printed, figure.unit) == (0.6367, "63.67", "percent")
     figure = figure_of(paper, "utkface", "mae", "OR-CNN")
     assert (figure.value, figure.printed, figure.unit) == (4.4, "4.40", "years")
-    assert figure.ours == ("or-cnn",)
+    assert figure.row.ours == ("or-cnn",)
 
 
 def test_each_method_comes_once_and_from_the_longer_table(paper):
@@ -215,103 +230,3 @@ def test_what_the_paper_does_not_print_is_empty(paper, dataset, metric):
 
 def test_the_file_is_installed_with_the_modules():
     assert PUBLISHED_FILE.parent == Path(published.__file__).parent
-
-
-# Other files.
-
-SMALL = """
-[[table]]
-name = "small"
-label = "tab:small"
-domain = "age"
-caption = "a small table"
-columns = [
-    { dataset = "utkface", metric = "mae", direction = "lower", unit = "years" },
-    { dataset = "utkface", metric = "cs", direction = "higher", unit = "percent" },
-]
-[[table.row]]
-method = "SORD"
-kind = "method"
-ours = ["sord", "sord-squared"]
-values = [4, nan]
-[[table.row]]
-method = "FaRL"
-kind = "architecture"
-why_quoted = "an encoder"
-values = [3.870, 65.38]
-[[caveat]]
-tables = ["small"]
-rows = ["FaRL"]
-columns = ["utkface mae"]
-text = "beware"
-"""
-
-
-def read_text(folder, text):
-    path = folder / "figures.toml"
-    path.write_text(text, encoding="utf-8")
-    return read_published(path)
-
-
-def test_a_file_of_ones_own(tmp_path):
-    small = read_text(tmp_path, SMALL)
-    first, second = small.figures("utkface", "mae")
-    assert (first.method, first.value, first.caveats, first.ours) == ("SORD", 4.0, (), ("sord", "sord-squared"))
-    assert (second.method, second.printed, second.caveats) == ("FaRL", "3.870", ("beware",))
-    assert math.isnan(small.tables[0].rows[0].values[1])
-    assert [figure.method for figure in small.figures("utkface", "cs")] == ["FaRL"]  # an empty cell is no figure
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("values = [4, nan]", "values = [4]", "value for each of 2 columns, but got 1; write nan"),
-        ("values = [4, nan]", 'values = [4, "-"]', "must be numbers, but got '-'; write nan"),
-        ("values = [4, nan]", "values = [4, true]", "must be numbers, but got True"),
-        ("values = [4, nan]", "", "must hold method, kind, values, but values is missing"),
-        ("values = [4, nan]", "values = 4", "values of .* must be a list, but got 4"),
-        ("values = [4, nan]", "values = [4, nan", "must be TOML, but .*figures.toml: "),
-        ('direction = "lower"', 'direction = "down"', "must be lower or higher, but got 'down'"),
-        ('kind = "method"', 'kind = "loss"', "one of method, architecture, variant, but got 'loss'"),
-        ('kind = "method"', 'kind = "architecture"', "must have why_quoted, as its kind is 'architecture', but"),
-        ('kind = "architecture"', 'kind = "variant"', "must have ours, as its kind is 'variant', but"),
-        ('why_quoted = "an encoder"', "", "either ours or why_quoted, but neither given"),
-        ('why_quoted = "an encoder"', 'why_quoted = "x"\nours = "sord"', "but both given"),
-        ('ours = ["sord", "sord-squared"]', "ours = []", "must list names, but \\[\\]; leave it out"),
-        ('ours = ["sord", "sord-squared"]', "ours = 3", "must be text in quotes or a list, but got 3"),
-        ('method = "FaRL"', 'method = "SORD"', "methods of .* must differ in name, but got 'SORD' comes twice"),
-        ('metric = "cs"', 'metric = "mae"', "columns of .* must differ in name, but got 'utkface mae'"),
-        ('label = "tab:small"', 'label = "tab:small"\nyear = 2026', "may hold name, .*, but got 'year'"),
-        ("[[table]]", "[table]", "table of .* must be a list, but"),
-        ('rows = ["FaRL"]', 'rows = ["Farl"]', "must name rows of 'small', which are SORD, FaRL, but got 'Farl'"),
-        ('columns = ["utkface mae"]', 'columns = ["mae"]', "must name columns of 'small', .*, but got 'mae'"),
-        ('tables = ["small"]', 'tables = ["large"]', "must name tables, which are small, but got 'large'"),
-        ('tables = ["small"]', "tables = [1]", "tables of .* must list names, but \\[1\\]"),
-        ("text = ", "words = ", "must hold tables, text, but text is missing"),
-    ],
-)
-def test_broken_files_are_explained(tmp_path, old, new, message):
-    assert old in SMALL
-    with pytest.raises(PublishedError, match=message):
-        read_text(tmp_path, SMALL.replace(old, new, 1))
-
-
-def test_a_table_may_come_once_only(tmp_path):
-    table = SMALL.split("[[caveat]]")[0]
-    with pytest.raises(PublishedError, match=r"tables of .* must differ in name, but got 'small'"):
-        read_text(tmp_path, table + table)
-
-
-def test_a_row_must_be_a_table(tmp_path):
-    table, _, _ = SMALL.partition("[[table.row]]")
-    with pytest.raises(PublishedError, match=r"\[\[table.row\]\] of .* must be a table, but got 3"):
-        read_text(tmp_path, table + "row = [3]")
-
-
-def test_a_path_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(PublishedError, match=r"must be readable, but .*none.toml: No such file or directory"):
-        read_published(tmp_path / "none.toml")
-
-
-def test_a_path_may_be_text():
-    assert read_published(str(PUBLISHED_FILE)) == read_published()

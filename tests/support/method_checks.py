@@ -112,28 +112,3 @@ def check_distribution(method: DistributionMethod, task: str) -> None:
         assert (distribution.cdf(quantiles - 1e-5) <= levels + 1e-4).all()
         fine = distribution.quantile((torch.arange(2000) + 0.5) / 2000)
         assert torch.allclose(fine.mean(dim=1), distribution.mean, atol=2e-3)
-
-
-def check_saving(method: Method, method_class: type[Method], task: str, **settings: object) -> None:
-    """A fresh method of the same settings takes over all that was fitted."""
-    if "binning" in dict(method.named_modules()) and task == "grades":
-        settings["n_grades"] = N_GRADES
-    fresh = method_class(N_FEATURES, **settings)
-    fresh.load_state_dict(method.state_dict())
-    features, _ = make_rows(task)
-    assert (predict(fresh, features).samples == predict(method, features).samples).all()
-
-
-def check_unseen_rows(method: Method) -> None:
-    """Predicting other rows, and measuring their loss, leaves all that was fitted as it was."""
-    before = {name: tensor.clone() for name, tensor in method.state_dict().items()}
-    features, y = make_rows("value", seed=7)
-    prediction = predict(method, features)
-    with torch.inference_mode():
-        method.loss(features, y.square())
-    assert all(torch.equal(tensor, before[name]) for name, tensor in method.state_dict().items())
-    assert (predict(method, features).samples == prediction.samples).all()
-    other = type(method)(N_FEATURES)
-    other.prepare(y.square())
-    fitted = [name for name, _ in method.named_buffers() if name != "draws" and not name.startswith("norm.")]
-    assert any(not torch.equal(other.state_dict()[name], before[name]) for name in fitted)

@@ -7,11 +7,12 @@ results. Values and grades are two competitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from diffor.bench.cell import N_PIT_BINS
@@ -96,12 +97,12 @@ def missing_cells(cells: Cells) -> dict[str, list[str]]:
 
 def common_seeds(cells: Cells, dataset: str, methods: Sequence[str]) -> list[int]:
     """Seeds at which all methods have results on a data set."""
-    by_method = [
+    known = [
         {seed for (name, other, seed), line in cells.items()
          if (name, other) == (dataset, method) and line["status"] == "ok"}
         for method in methods
     ]  # fmt: skip
-    return sorted(set.intersection(*by_method)) if by_method else []
+    return sorted(set.intersection(*known)) if known else []
 
 
 def ranked_methods(cells: Cells) -> list[str]:
@@ -150,7 +151,7 @@ class Comparison:
     @cached_property
     def ranks(self) -> Array:
         """Ranks on each data set, 1 is best; equals share the mean of their ranks."""
-        return np.array([rank(row, self.measure.greater_is_better) for row in self.means])
+        return rank(self.means, self.measure.greater_is_better)
 
     @property
     def mean_ranks(self) -> Array:
@@ -189,49 +190,52 @@ class Comparison:
 
 def compare(cells: Cells, measure: Measure, methods: Sequence[str] | None = None) -> Comparison | None:
     """Methods by a measure, on the data sets of its task where all have results; None where nothing can be compared."""
-    cells = _where_measured(of_task(cells, measure.task), measure)
-    chosen = ranked_methods(cells) if methods is None else [name for name in names_in(cells, 1) if name in methods]
-    chosen = [name for name in chosen if any(measure.name in line.get("metrics", {}) for line in _of(cells, name))]
-    seeds, left_out = dict[str, tuple[int, ...]](), dict[str, tuple[str, ...]]()
-    for dataset in names_in(cells, 0):
-        common = common_seeds(cells, dataset, chosen)
-        if common:
-            seeds[dataset] = tuple(common)
-        else:
-            absent = [name for name in chosen if not common_seeds(cells, dataset, [name])]
-            left_out[dataset] = tuple(absent or chosen)
-    if not seeds or not chosen:
+    cells = of_task(cells, measure.task)
+    measured = {place[0] for place, line in cells.items() if measure.name in line.get("metrics", {})}
+    if not measured:
         return None
-    scores = [[[cells[dataset, method, seed]["metrics"][measure.name] for seed in common] for method in chosen]
-              for dataset, common in seeds.items()]  # fmt: skip
-    means = np.array([[np.mean(values) for values in row] for row in scores])
-    spreads = np.array([[np.std(values, ddof=1) if len(values) > 1 else 0.0 for values in row] for row in scores])
-    ranks = np.array([rank(row, measure.greater_is_better) for row in means])
-    order = np.argsort(ranks.mean(axis=0), kind="stable")
-    named = tuple(chosen[place] for place in order)
-    return Comparison(measure, named, tuple(seeds), seeds, means[:, order], spreads[:, order], left_out)
+    cells = {place: line for place, line in cells.items() if place[0] in measured}  # some measures are of few data sets
+    scores = _score_table(cells, measure)
+    wanted = ranked_methods(cells) if methods is None else methods
+    scores = scores[[name for name in names_in(cells, 1) if name in wanted and scores[name].notna().any()]]
+    common = scores.dropna()
+    if scores.empty or common.empty:
+        return None
+    by_dataset = {str(name): found for name, found in common.groupby(level="dataset", sort=False)}
+    means = np.array([found.to_numpy().mean(axis=0) for found in by_dataset.values()])
+    spreads = np.array([found.std().fillna(0.0).to_numpy() for found in by_dataset.values()])
+    order = np.argsort(rank(means, measure.greater_is_better).mean(axis=0), kind="stable")
+    left_out = {
+        str(name): tuple(found.columns[found.isna().all()]) or tuple(scores)
+        for name, found in scores.groupby(level="dataset", sort=False)
+        if name not in by_dataset
+    }
+    seeds = {name: tuple(found.index.get_level_values("seed")) for name, found in by_dataset.items()}
+    methods = tuple(scores.columns[order])
+    return Comparison(measure, methods, tuple(by_dataset), seeds, means[:, order], spreads[:, order], left_out)
 
 
-def _where_measured(cells: Cells, measure: Measure) -> Cells:
-    """The cells of data sets with results by the measure: some measures belong to some data sets only."""
-    known = {place[0] for place, line in cells.items() if measure.name in line.get("metrics", {})}
-    return {place: line for place, line in cells.items() if place[0] in known}
-
-
-def _of(cells: Cells, method: str) -> list[Line]:
-    return [line for (_, name, _), line in cells.items() if name == method and line["status"] == "ok"]
+def _score_table(cells: Cells, measure: Measure) -> pd.DataFrame:
+    """Scores by data set and seed, a column for each method; NaN where a cell has none."""
+    rows = [
+        (*place, line["metrics"].get(measure.name, np.nan) if line["status"] == "ok" else np.nan)
+        for place, line in cells.items()
+    ]
+    frame = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
+    table = frame.pivot(index=["dataset", "seed"], columns="method", values="score")
+    ordered: pd.DataFrame = table.reindex(names_in(cells, 0), level="dataset")
+    return ordered
 
 
 def rank(values: Array, greater_is_better: bool = False) -> Array:
-    """Ranks from 1, the best; equal values share the mean of the ranks they take up. **Shape:** ``(m,)``.
+    """Ranks along the last axis from 1, the best; equal values share the mean of their ranks. **Shape:** kept.
 
     >>> rank(np.array([3.0, 1.0, 3.0, 2.0])).tolist(), rank(np.array([3.0, 1.0]), greater_is_better=True).tolist()
     ([3.5, 1.0, 3.5, 2.0], [1.0, 2.0])
     """
-    ordered = -values if greater_is_better else values
-    below = (ordered[None, :] < ordered[:, None]).sum(axis=1)
-    equal = (ordered[None, :] == ordered[:, None]).sum(axis=1)
-    return np.asarray(below + (equal + 1) / 2)
+    from scipy.stats import rankdata  # here, since importing scipy.stats takes long
+
+    return np.asarray(rankdata(-values if greater_is_better else values, axis=-1))
 
 
 # Testing.
@@ -246,10 +250,7 @@ def compare_pairs(comparison: Comparison) -> list[Pair]:
         for second in methods[place + 1 :]
     ]  # fmt: skip
     corrected = holm([pair.p for pair in pairs])
-    return [
-        Pair(pair.first, pair.second, pair.wins, pair.ties, pair.losses, pair.p, p_holm)
-        for pair, p_holm in zip(pairs, corrected, strict=True)
-    ]
+    return [replace(pair, p_holm=p_holm) for pair, p_holm in zip(pairs, corrected, strict=True)]
 
 
 def _pair(comparison: Comparison, first: str, second: str) -> Pair:
@@ -276,7 +277,7 @@ def signed_rank_p(values: Array) -> float:
     >>> round(signed_rank_p(np.array([1.0, 2.0, 3.0, 4.0, 5.0])), 4), signed_rank_p(np.zeros(3))
     (0.0625, 1.0)
     """
-    from scipy.stats import wilcoxon  # here, since importing scipy.stats takes long
+    from scipy.stats import wilcoxon
 
     values = values[values != 0]
     return float(wilcoxon(values).pvalue) if len(values) else 1.0
@@ -285,14 +286,16 @@ def signed_rank_p(values: Array) -> float:
 def holm(values: Sequence[float]) -> list[float]:
     """Holm's correction of several p, in their order.
 
+    By hand: statsmodels is no package that a report needs, and imports for a second; scipy has no correction of Holm.
+
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    corrected, reached = [0.0] * len(values), 0.0
-    for place, index in enumerate(sorted(range(len(values)), key=lambda i: values[i])):
-        reached = max(reached, min(1.0, (len(values) - place) * values[index]))
-        corrected[index] = reached
-    return corrected
+    order, p = np.argsort(values, kind="stable"), np.asarray(values, dtype=np.float64)
+    reached = np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order])
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(reached, 1.0)
+    return [float(value) for value in corrected]
 
 
 @dataclass(frozen=True)
@@ -320,14 +323,18 @@ def critical_difference(comparison: Comparison) -> CriticalDifference | None:
 # Time, calibration.
 
 
+def table_of(cells: Cells, comparison: Comparison, of: Callable[[Line], Any]) -> Array:
+    """What ``of`` reads from a line, mean over seeds. **Shape:** ``(datasets, methods, ...)``."""
+    return np.array([
+        [np.mean([of(cells[dataset, method, seed]) for seed in seeds], axis=0) for method in comparison.methods]
+        for dataset, seeds in comparison.seeds.items()
+    ])  # fmt: skip
+
+
 def seconds_by_method(cells: Cells, comparison: Comparison, of: Callable[[Line], float]) -> dict[str, float]:
     """Geometric mean over the compared data sets of what ``of`` reads from a line, for each method."""
-    means = {}
-    for method in comparison.methods:
-        by_dataset = [float(np.mean([of(cells[dataset, method, seed]) for seed in seeds]))
-                      for dataset, seeds in comparison.seeds.items()]  # fmt: skip
-        means[method] = float(np.exp(np.mean(np.log(np.maximum(1e-6, by_dataset)))))
-    return means
+    means = np.exp(np.log(np.maximum(1e-6, table_of(cells, comparison, of))).mean(axis=0))
+    return dict(zip(comparison.methods, means.tolist(), strict=True))
 
 
 def fit_seconds(line: Line) -> float:
@@ -342,16 +349,10 @@ def predict_seconds(line: Line) -> float:
 
 def mean_calibration(cells: Cells, comparison: Comparison) -> tuple[list[float], dict[str, list[float]]]:
     """Levels, and for each method the coverage at them, averaged over seeds and then over the compared data sets."""
-    levels: list[float] = []
-    curves = {}
-    for method in comparison.methods:
-        by_dataset = []
-        for dataset, seeds in comparison.seeds.items():
-            lines = [cells[dataset, method, seed]["calibration"] for seed in seeds]
-            levels = lines[0]["levels"]
-            by_dataset.append(np.mean([line["coverage"] for line in lines], axis=0))
-        curves[method] = np.mean(by_dataset, axis=0).tolist()
-    return levels, curves
+    dataset, seeds = next(iter(comparison.seeds.items()))
+    levels: list[float] = cells[dataset, comparison.methods[0], seeds[0]]["calibration"]["levels"]
+    curves = table_of(cells, comparison, lambda line: line["calibration"]["coverage"]).mean(axis=0)
+    return levels, dict(zip(comparison.methods, curves.tolist(), strict=True))
 
 
 def middle_share(line: Line) -> float:
@@ -369,11 +370,7 @@ def middle_share(line: Line) -> float:
 
 def coverage_table(cells: Cells, comparison: Comparison) -> Array:
     """Truths in the middle 90 % of their distributions, mean over seeds. **Shape:** ``(datasets, methods)``."""
-    return np.array([
-        [np.mean([middle_share(cells[dataset, method, seed]) for seed in seeds])
-         for method in comparison.methods]
-        for dataset, seeds in comparison.seeds.items()
-    ])  # fmt: skip
+    return table_of(cells, comparison, middle_share)
 
 
 # As JSON.

@@ -48,13 +48,11 @@ class PaperTable:
         return list(dict.fromkeys(text for figure in figures for text in figure.caveats))
 
 
-def paper_tables(
-    cells: Cells, methods: Sequence[str] | None = None, published: Published | None = None
-) -> list[PaperTable]:
+def paper_tables(cells: Cells, methods: Sequence[str] | None = None) -> list[PaperTable]:
     """A table for each data set of the paper that has results; ``methods`` are those of ours to show, all if None."""
     good = {place: line for place, line in cells.items() if line["status"] == "ok"}
     shown = names_in(good, 1) if methods is None else list(methods)
-    paper = read_published() if published is None else published
+    paper = read_published()
     tables = []
     for dataset in names_in(good, 0):
         columns = paper.columns(dataset)
@@ -129,7 +127,7 @@ def _marks(table: PaperTable) -> dict[str, str]:
 
 def _published_name(table: PaperTable, method: str) -> str:
     """The paper's method, with the names of ours that implement it."""
-    implemented = {name for figure in table.published[method].values() for name in figure.ours}
+    implemented = {name for figure in table.published[method].values() for name in figure.row.ours}
     here = [name for name in table.ours if name.removeprefix(METHOD) in implemented]
     return f"{method} (here {', '.join(here)})" if here else method
 
@@ -194,6 +192,6 @@ def _figure_numbers(figure: Figure) -> dict[str, Any]:
         "value": figure.value,
         "printed": figure.printed,
         "caveats": list(figure.caveats),
-        "implemented_by": list(figure.ours),
-        "why_quoted": figure.why_quoted,
+        "implemented_by": list(figure.row.ours),
+        "why_quoted": figure.row.why_quoted,
     }

@@ -49,7 +49,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -68,10 +68,6 @@ CONSTANT = "constant"
 SIZES = ("small", "quick")
 """Smaller versions of a run that a file may describe: one that ends within hours on a few cores, one within minutes."""
 LIMITS = ("max_train_rows", "max_test_rows")
-
-
-class RunFileError(UserError):
-    """A run cannot be made of what was asked for; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -153,10 +149,7 @@ def suite_names(suite: str) -> tuple[str, ...]:
 
 def suite_of(dataset: str, preferred: Iterable[str] = ()) -> str | None:
     """The suite that a data set belongs to, or None."""
-    for suite in (*preferred, *datasets.SUITES):
-        if dataset in suite_names(suite):
-            return suite
-    return None
+    return next((suite for suite in (*preferred, *datasets.SUITES) if dataset in suite_names(suite)), None)
 
 
 # Reading.
@@ -164,7 +157,7 @@ def suite_of(dataset: str, preferred: Iterable[str] = ()) -> str | None:
 
 def read_run_file(path: Path, size: str | None = None) -> Plan:
     """The plan that a file describes, checked; a relative root or out is relative to where the command runs."""
-    return plan_from(read_toml(path, "a run file", RunFileError), str(path), size)
+    return plan_from(read_toml(path, "a run file", UserError), str(path), size)
 
 
 def plan_from(content: Mapping[str, Any], where: str = "the run file", size: str | None = None) -> Plan:
@@ -180,23 +173,20 @@ def plan_from(content: Mapping[str, Any], where: str = "the run file", size: str
     if size is None:
         return _plan_from(content, where)
     if size not in sizes:
-        raise RunFileError(f"the size {size} needs a table [{size}], which says what it changes, "
-                           f"but {where} has none")  # fmt: skip
+        raise UserError(f"{where} has no table [{size}] that says what the size {size} changes; add one")
     in_place = _as_table(sizes[size].pop("settings", {}), f"{size}.settings", where)
     plan = _plan_from(content | sizes[size], where)
-    return replace(plan, methods=tuple(with_settings(one, in_place) for one in plan.methods))
-
-
-def with_settings(method: Method, settings: Mapping[str, Any]) -> Method:
-    """The method with settings in place of its own; a peer of other people, which may not know them, as it is."""
-    is_trained_here = method.peer.startswith(METHOD) or find_peer(method.peer).is_ours
-    return replace(method, settings={**method.settings, **settings}) if is_trained_here else method
+    # Other people's packages may not know the settings of what is trained here.
+    return replace(plan, methods=tuple(
+        replace(method, settings={**method.settings, **in_place}) if find_peer(method.peer).is_trained_here else method
+        for method in plan.methods
+    ))  # fmt: skip
 
 
 def _plan_from(content: dict[str, Any], where: str) -> Plan:
     _check_keys(content, KEYS, where)
-    tuning = content.pop("tuning", {})
-    _check_keys(_as_table(tuning, "tuning", where), {"trials"}, f"[tuning] of {where}")
+    tuning = _as_table(content.pop("tuning", {}), "tuning", where)
+    _check_keys(tuning, {"trials"}, f"[tuning] of {where}")
     names, limits = _names_and_tables(content.pop("datasets", []), "datasets", where)
     chosen, tables = _names_and_tables(content.pop("methods", []), "methods", where)
     for name, table in limits.items():
@@ -209,7 +199,7 @@ def _plan_from(content: dict[str, Any], where: str) -> Plan:
         seeds=as_seeds(content.get("seeds", 1)),
         trials=tuning.get("trials"),
         limits=limits,
-        shared_settings={name: table for name, table in tables.items() if is_pattern(name)},
+        shared_settings={name: table for name, table in tables.items() if "*" in name},
     )
     return checked(plan)
 
@@ -222,40 +212,28 @@ def _names_and_tables(value: Any, key: str, where: str) -> tuple[list[str], dict
     named = _as_list(value.pop("names", []), f"{key}.names", where)
     tables = {name: dict(_as_table(table, f"{key}.{name}", where)) for name, table in value.items()}
     # Limits of a data set do not add it to the run, since a suite may already hold it; settings of a method do add it.
-    further = [name for name in tables if not is_pattern(name)] if key == "methods" else []
+    further = [name for name in tables if "*" not in name] if key == "methods" else []
     return list(dict.fromkeys([*named, *further])), tables
 
 
 def make_methods(names: Sequence[str], tables: Mapping[str, dict[str, Any]], where: str) -> tuple[Method, ...]:
     """Methods by their names, with what the tables say about them; the constant is always among them."""
-    listed = [other for name in names for other in expand(name)]
     methods = []
-    for name in dict.fromkeys([CONSTANT, *listed]):
+    for name in dict.fromkeys([CONSTANT, *(other for listed in names for other in expand(listed))]):
         settings = {**_settings_of_all(name, tables), **tables.get(name, {})}
         peer, search = settings.pop("peer", name), settings.pop("search", {})
         for parameter, values in _as_table(search, f"methods.{name}.search", where).items():
             if not isinstance(values, list) or not values:
-                raise RunFileError(f"[methods.{name}.search] of {where} must list values for each parameter, "
-                                   f"but got {parameter}={values!r}; write {parameter} = [first, second]")  # fmt: skip
+                raise UserError(f"[methods.{name}.search] of {where} must list values for each parameter, "
+                                f"but got {parameter}={values!r}; write {parameter} = [first, second]")  # fmt: skip
         methods.append(Method(name, peer, settings, search))
     return tuple(methods)
 
 
-def is_pattern(name: str) -> bool:
-    """Whether a table's name stands for many methods.
-
-    >>> is_pattern("method:*"), is_pattern("method:corn")
-    (True, False)
-    """
-    return "*" in name
-
-
 def _settings_of_all(name: str, tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """What patterns that fit a name say; the constant has no settings, and those that come later go before."""
-    if name == CONSTANT:
-        return {}
-    fitting = (table for pattern, table in tables.items() if is_pattern(pattern) and fnmatchcase(name, pattern))
-    return {key: value for table in fitting for key, value in table.items()}
+    """What patterns that fit a name say, later ones before earlier ones; the constant has no settings."""
+    fitting = (table for pattern, table in tables.items() if "*" in pattern and fnmatchcase(name, pattern))
+    return {} if name == CONSTANT else {key: value for table in fitting for key, value in table.items()}
 
 
 def expand(name: str) -> Iterable[str]:
@@ -267,21 +245,46 @@ def expand(name: str) -> Iterable[str]:
     return PEERS if name == ALL else [name]
 
 
+def with_methods(plan: Plan, names: Sequence[str]) -> Plan:
+    """The plan with other methods: those that it knows keep their settings, what it says of all holds for new ones."""
+    known = {method.name: method for method in plan.methods}
+    tables = {pattern: dict(table) for pattern, table in plan.shared_settings.items()}
+    fresh = make_methods(names, tables, "the command line")
+    return replace(plan, methods=tuple(known.get(method.name, method) for method in fresh))
+
+
 def as_seeds(value: Any) -> tuple[int, ...]:
     """Seeds from a number of them or a list.
 
     >>> as_seeds(3), as_seeds([4, 7])
     ((0, 1, 2), (4, 7))
     """
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+    if _is_count(value):
         return tuple(range(value))
-    is_list = isinstance(value, (list, tuple)) and len(value) > 0
-    if not is_list or not all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in value):
-        raise RunFileError(f"seeds must be a number of seeds or a list of whole numbers from 0 on, but got {value!r}")
+    if not isinstance(value, (list, tuple)) or not value or not all(seed == 0 or _is_count(seed) for seed in value):
+        raise UserError(f"seeds must be a number of seeds or a list of whole numbers from 0 on, but got {value!r}")
     return tuple(dict.fromkeys(value))
 
 
 # Checking.
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+COUNT = "a whole number from 1 on"
+RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("n_samples", "trials", *LIMITS), (_is_count, COUNT)),
+    **dict.fromkeys(("root", "out"), (lambda value: isinstance(value, str), "a path in quotes")),
+    "valid_share": (lambda value: _is_number(value) and 0 < value < 1, "a share between 0 and 1, as 0.1 is"),
+    "timeout_seconds": (lambda value: _is_number(value) and value > 0, "a positive number"),
+}
+"""What single values of a plan must be, where they are given."""
 
 
 def checked(plan: Plan) -> Plan:
@@ -289,96 +292,52 @@ def checked(plan: Plan) -> Plan:
     for suite in plan.suites:
         _check_name(suite, datasets.SUITES, "suite")
     for name in (*plan.datasets, *plan.limits):
-        _check_dataset(name)
+        if name.startswith(datasets.PREFIX):
+            datasets.find_dataset(name)  # which names what is wrong
+        else:
+            _check_name(name, datasets.DATASETS, "data set")
     for method in plan.methods:
-        _check_method(method)
+        find_peer(method.peer)
     if not plan.dataset_names():
-        raise RunFileError("a run must have data sets, but neither suites nor datasets name one; "
-                           f"suites are {', '.join(datasets.SUITES)}")  # fmt: skip
-    for name in ("n_samples", *LIMITS, "trials"):
-        _check_count(getattr(plan, name), name, optional=name != "n_samples")
+        listed = ", ".join(datasets.SUITES)
+        raise UserError(f"a run must have data sets, but neither suites nor datasets name one; suites are {listed}")
+    for name in RULES:
+        _check_value(name, getattr(plan, name), name)
     for dataset, limits in plan.limits.items():
         for name, value in limits.items():
-            _check_count(value, f"datasets.{dataset}.{name}", optional=False)
-    for name in ("root", "out"):
-        if not isinstance(getattr(plan, name), (str, type(None))):
-            raise RunFileError(f"{name} must be a path in quotes, but got {name}={getattr(plan, name)!r}")
-    _check_images(plan.images)
-    if not (_is_number(plan.valid_share) and 0 < plan.valid_share < 1):
-        raise RunFileError(f"valid_share must lie between 0 and 1, as 0.1 does, but got {plan.valid_share!r}")
-    if plan.timeout_seconds is not None and not (_is_number(plan.timeout_seconds) and plan.timeout_seconds > 0):
-        raise RunFileError(f"timeout_seconds must be a positive number, but got {plan.timeout_seconds!r}")
+            _check_value(name, value, f"datasets.{dataset}.{name}")
+    if plan.images:
+        image_features(_as_table(plan.images, "images", "a run"), "[images]")
     return plan
 
 
-def with_methods(plan: Plan, names: Sequence[str]) -> Plan:
-    """The plan with other methods: those that it knows keep their settings, what it says of all holds for new ones."""
-    known = {method.name: method for method in plan.methods}
-    tables = {pattern: dict(table) for pattern, table in plan.shared_settings.items()}
-    fresh = {method.name: method for method in make_methods(names, tables, "the command line")}
-    return replace(plan, methods=tuple(known.get(name, method) for name, method in fresh.items()))
+def _check_value(name: str, value: Any, shown: str) -> None:
+    is_right, rule = RULES[name]
+    if value is not None and not is_right(value):
+        raise UserError(f"{shown} must be {rule}, but got {value!r}")
 
 
-def _check_dataset(name: Any) -> None:
-    if not isinstance(name, str) or not name.startswith(datasets.PREFIX):
-        _check_name(name, datasets.DATASETS, "data set")
-        return
-    try:
-        datasets.find_dataset(name)
-    except ValueError as error:
-        raise RunFileError(str(error)) from error
-
-
-def _check_method(method: Method) -> None:
-    try:
-        find_peer(method.peer)
-    except ValueError as error:
-        raise RunFileError(str(error)) from error
-
-
-def _check_images(images: Any) -> None:
-    if not images:
-        return
-    try:
-        image_features(_as_table(images, "images", "a run"), "[images]")
-    except ValueError as error:
-        raise RunFileError(str(error)) from error
-
-
-def _check_name(name: Any, known: Iterable[str], what: str) -> None:
-    if not isinstance(name, str) or name not in known:
-        listed = ", ".join(sorted(known))
-        raise RunFileError(f"{what} must be one of {listed}, but got {name!r}{did_you_mean(str(name), known)}")
+def _check_name(name: str, known: Iterable[str], what: str) -> None:
+    if name not in known:
+        raise UserError(
+            f"{what} must be one of {', '.join(sorted(known))}, but got {name!r}{did_you_mean(name, known)}"
+        )
 
 
 def _check_keys(table: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in table:
         if key not in known:
-            raise RunFileError(
-                f"{where} may hold {', '.join(sorted(known))}, but got {key!r}{did_you_mean(key, known)}"
-            )
-
-
-def _check_count(value: Any, name: str, optional: bool) -> None:
-    if value is None and optional:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise RunFileError(f"{name} must be a whole number from 1 on, but got {name}={value!r}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+            raise UserError(f"{where} may hold {', '.join(sorted(known))}, but got {key!r}{did_you_mean(key, known)}")
 
 
 def _as_list(value: Any, key: str, where: str) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
-        raise RunFileError(f"{key} of {where} must be a list of names, but got {value!r}")
-    return list(value)
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise UserError(f"{key} of {where} must be a list of names, but got {value!r}")
+    return list(names)
 
 
 def _as_table(value: Any, key: str, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise RunFileError(f"[{key}] of {where} must be a table, but got {value!r}")
+        raise UserError(f"[{key}] of {where} must be a table, but got {value!r}")
     return value

@@ -1,13 +1,13 @@
 """Figures that the paper prints, method by method, with what to keep in mind about them.
 
-They stand in ``published.toml`` beside this module, whose head explains its keys, and are installed with the package.
+They stand in ``published.toml`` beside this module, whose head explains its keys; a test checks that file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,8 @@ from diffor.errors import UserError
 from diffor.files.toml_files import read_toml
 
 PUBLISHED_FILE = Path(__file__).with_name("published.toml")
-DIRECTIONS = ("lower", "higher")
-KINDS = ("method", "architecture", "variant")
 FACTORS = {"percent": Decimal("0.01"), "points of 10": Decimal(10)}
 """What a printed value is multiplied by where our metric counts otherwise: shares from 0 to 1, points of 100."""
-
-
-class PublishedError(UserError):
-    """The figures cannot be read from their file; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +30,7 @@ class Column:
 
     @property
     def name(self) -> str:
-        """The column as caveats name it.
-
-        >>> Column("utkface", "mae", "lower", "years").name
-        'utkface mae'
-        """
+        """The column as caveats name it."""
         return f"{self.dataset} {self.metric}"
 
     def in_our_units(self, value: Decimal) -> float:
@@ -66,6 +56,7 @@ class Row:
 
     method: str
     kind: str
+    """``method``, ``architecture`` or ``variant``."""
     values: tuple[Decimal, ...]
     """To the digits of the paper; NaN where its cell is empty."""
     ours: tuple[str, ...] = ()
@@ -73,7 +64,7 @@ class Row:
     why_quoted: str = ""
     """Why it is quoted and not run; empty where ours are run."""
     printed: str = ""
-    """The paper's name for the method."""
+    """The paper's name for the method, where it is another."""
     citation: str = ""
     year: int | None = None
 
@@ -89,31 +80,18 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
 
-    def place(self, dataset: str, metric: str) -> int | None:
-        """Which column holds a metric on a data set, or None."""
-        for place, column in enumerate(self.columns):
-            if (column.dataset, column.metric) == (dataset, metric):
-                return place
-        return None
-
 
 @dataclass(frozen=True)
 class Caveat:
     """What to keep in mind about some cells; no rows or no columns named means all of them."""
 
     tables: tuple[str, ...]
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
     text: str
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
     def concerns(self, table: Table, row: Row, column: Column) -> bool:
-        """Whether it is about a cell.
-
-        >>> column, row = Column("ava", "mae", "lower", "points"), Row("NIMA", "method", (Decimal("0.715"),))
-        >>> table = Table("aesthetics", "tab:IAA", "aesthetics", "", (column,), (row,))
-        >>> Caveat(("aesthetics",), ("PAM",), (), "").concerns(table, row, column)
-        False
-        """
+        """Whether it is about a cell."""
         return (
             table.name in self.tables
             and (not self.rows or row.method in self.rows)
@@ -125,43 +103,45 @@ class Caveat:
 class Figure:
     """One figure of the paper: what a method reaches on a data set."""
 
-    method: str
+    row: Row
     value: float
     """In the units of our metric."""
-    caveats: tuple[str, ...]
     printed: str
     """As the paper prints it, in its own unit."""
     unit: str
     table: str
-    kind: str
-    ours: tuple[str, ...]
-    why_quoted: str
+    caveats: tuple[str, ...]
+
+    @property
+    def method(self) -> str:
+        """The method that reaches it."""
+        return self.row.method
 
 
 @dataclass(frozen=True)
 class Published:
     """All tables with their caveats."""
 
-    tables: tuple[Table, ...] = ()
-    caveats: tuple[Caveat, ...] = ()
+    tables: tuple[Table, ...]
+    caveats: tuple[Caveat, ...]
 
     def figures(self, dataset: str, metric: str, *, variants: bool = False) -> list[Figure]:
         """What the paper prints for a metric on a data set, each method once; empty where it prints nothing.
 
         Where a method stands in several tables, the one that compares most methods counts: the appendix, whose digits
         are more. Variants of DiffoR, those of the ablation, are left out unless asked for.
-
-        >>> Published().figures("utkface", "mae")
-        []
         """
         found: dict[str, Figure] = {}
         for table in sorted(self.tables, key=lambda table: -len(table.rows)):
-            place = table.place(dataset, metric)
-            if place is None:
-                continue
             for row in table.rows:
-                if (variants or row.kind != "variant") and not row.values[place].is_nan():
-                    found.setdefault(row.method, self._figure(table, row, place))
+                for column, value in zip(table.columns, row.values, strict=True):
+                    is_asked = (column.dataset, column.metric) == (dataset, metric) and not value.is_nan()
+                    if is_asked and (variants or row.kind != "variant"):
+                        texts = tuple(one.text for one in self.caveats if one.concerns(table, row, column))
+                        ours = column.in_our_units(value)
+                        found.setdefault(
+                            row.method, Figure(row, ours, str(value), column.unit, table.name, texts)
+                        )  # fmt: skip
         return list(found.values())
 
     def columns(self, dataset: str) -> tuple[Column, ...]:
@@ -169,162 +149,25 @@ class Published:
         found = (column for table in self.tables for column in table.columns if column.dataset == dataset)
         return tuple({column.metric: column for column in found}.values())
 
-    def _figure(self, table: Table, row: Row, place: int) -> Figure:
-        column, value = table.columns[place], row.values[place]
-        return Figure(
-            method=row.method,
-            value=column.in_our_units(value),
-            caveats=tuple(caveat.text for caveat in self.caveats if caveat.concerns(table, row, column)),
-            printed=str(value),
-            unit=column.unit,
-            table=table.name,
-            kind=row.kind,
-            ours=row.ours,
-            why_quoted=row.why_quoted,
-        )
 
-
-# Reading.
-
-
-def read_published(path: str | Path | None = None) -> Published:
-    """The figures of a file; without a path, those that come with the package."""
-    path = PUBLISHED_FILE if path is None else Path(path)
+@cache
+def read_published() -> Published:
+    """The figures that come with the package."""
     # Decimals keep the digits of the paper: 4.40 is not 4.4.
-    content = read_toml(path, "the list of published figures", PublishedError, Decimal)
-    return published_from(content, str(path))
-
-
-def published_from(content: Mapping[str, Any], where: str = "the file of published figures") -> Published:
-    """The figures that a file's content describes, checked."""
-    _check_keys(content, {"table": list}, {"caveat": list}, where)
-    tables = tuple(_table(entry, where) for entry in content["table"])
-    _check_once([table.name for table in tables], "tables", where)
-    by_name = {table.name: table for table in tables}
-    return Published(tables, tuple(_caveat(entry, by_name, where) for entry in content.get("caveat", [])))
-
-
-def _table(entry: Any, where: str) -> Table:
-    texts = dict.fromkeys(("name", "label", "domain", "caption"), str)
-    _check_keys(entry, {**texts, "columns": list, "row": list}, {}, f"a [[table]] of {where}")
-    where = f"table {entry['name']!r} of {where}"
-    columns = tuple(_column(column, where) for column in entry["columns"])
-    rows = tuple(_row(row, len(columns), where) for row in entry["row"])
-    _check_once([column.name for column in columns], "columns", where)
-    _check_once([row.method for row in rows], "methods", where)
-    return Table(**{key: entry[key] for key in texts}, columns=columns, rows=rows)
-
-
-def _column(entry: Any, where: str) -> Column:
-    _check_keys(
-        entry, dict.fromkeys(("dataset", "metric", "direction", "unit"), str), {}, f"an entry of columns of {where}"
+    content = read_toml(PUBLISHED_FILE, "the list of published figures", UserError, Decimal)
+    tables = tuple(
+        Table(**{**entry, "columns": tuple(Column(**column) for column in entry["columns"])}, rows=rows)
+        for entry in content["table"]
+        for rows in [tuple(_row(row) for row in entry.pop("row"))]
     )
-    column = Column(**entry)
-    if column.direction not in DIRECTIONS:
-        raise PublishedError(
-            f"direction of column {column.name!r} in {where} must be {' or '.join(DIRECTIONS)}, "
-            f"but got {column.direction!r}; say which values are better"
-        )
-    return column
-
-
-def _row(entry: Any, n_columns: int, where: str) -> Row:
-    optional = {"ours": (str, list), "year": int, **dict.fromkeys(("why_quoted", "printed", "citation"), str)}
-    _check_keys(entry, {"method": str, "kind": str, "values": list}, optional, f"a [[table.row]] of {where}")
-    where = f"row {entry['method']!r} of {where}"
-    ours = [entry["ours"]] if isinstance(entry.get("ours"), str) else entry.get("ours", [])
-    row = Row(
-        method=entry["method"],
-        kind=entry["kind"],
-        values=_values(entry["values"], n_columns, where),
-        ours=_names(ours, "ours", where) if "ours" in entry else (),
-        why_quoted=entry.get("why_quoted", ""),
-        printed=entry.get("printed", entry["method"]),
-        citation=entry.get("citation", ""),
-        year=entry.get("year"),
+    caveats = tuple(
+        Caveat(tuple(entry["tables"]), entry["text"], tuple(entry.get("rows", ())), tuple(entry.get("columns", ())))
+        for entry in content["caveat"]
     )
-    _check_kind(row, where)
-    return row
+    return Published(tables, caveats)
 
 
-def _caveat(entry: Any, tables: Mapping[str, Table], where: str) -> Caveat:
-    where = f"a [[caveat]] of {where}"
-    _check_keys(entry, {"tables": list, "text": str}, {"rows": list, "columns": list}, where)
-    named = {key: _names(entry[key], key, where) if key in entry else () for key in ("tables", "rows", "columns")}
-    for name in named["tables"]:
-        _check_known([name], tables, "tables", where)
-        table = tables[name]
-        _check_known(named["rows"], [row.method for row in table.rows], f"rows of {name!r}", where)
-        _check_known(named["columns"], [column.name for column in table.columns], f"columns of {name!r}", where)
-    return Caveat(**named, text=entry["text"])
-
-
-# Checking.
-
-
-def _values(values: Sequence[Any], n_columns: int, where: str) -> tuple[Decimal, ...]:
-    if len(values) != n_columns:
-        raise PublishedError(
-            f"{where} must have a value for each of {n_columns} columns, but got {len(values)}; write nan for no value"
-        )
-    for value in values:
-        if not isinstance(value, (Decimal, int, float)) or isinstance(value, bool):
-            raise PublishedError(f"values of {where} must be numbers, but got {value!r}; write nan for no value")
-    return tuple(Decimal(str(value)) for value in values)
-
-
-def _check_kind(row: Row, where: str) -> None:
-    if row.kind not in KINDS:
-        raise PublishedError(f"kind of {where} must be one of {', '.join(KINDS)}, but got {row.kind!r}; choose one")
-    if bool(row.ours) == bool(row.why_quoted):
-        raise PublishedError(
-            f"{where} must have either ours or why_quoted, but got {'both' if row.ours else 'neither'} given; "
-            "name our methods that implement it, or say why it is quoted"
-        )
-    if row.kind == ("architecture" if row.ours else "variant"):
-        needed = "why_quoted" if row.ours else "ours"
-        raise PublishedError(
-            f"{where} must have {needed}, as its kind is {row.kind!r}, but it has none; add it or change the kind"
-        )
-
-
-def _check_keys(entry: Any, required: Mapping[str, Any], optional: Mapping[str, Any], where: str) -> None:
-    if not isinstance(entry, Mapping):
-        raise PublishedError(f"{where} must be a table, but got {entry!r}; write key = value in it")
-    known = {**required, **optional}
-    for key in (*required, *entry):
-        if key not in known:
-            raise PublishedError(f"{where} may hold {', '.join(known)}, but got {key!r}; take it out or rename it")
-        if key not in entry:
-            raise PublishedError(f"{where} must hold {', '.join(required)}, but {key} is missing; add it")
-        # bool is an int to isinstance, and no key holds one.
-        if not isinstance(entry[key], known[key]) or isinstance(entry[key], bool):
-            raise PublishedError(
-                f"{key} of {where} must be {_type_name(known[key])}, but got {entry[key]!r}; write it as such"
-            )
-
-
-def _type_name(types: Any) -> str:
-    words = {str: "text in quotes", int: "a whole number", list: "a list"}
-    return " or ".join(words[each] for each in (types if isinstance(types, tuple) else (types,)))
-
-
-def _names(value: Sequence[Any], key: str, where: str) -> tuple[str, ...]:
-    if not value or not all(isinstance(name, str) and name for name in value):
-        raise PublishedError(f"{key} of {where} must list names, but got {value!r}; leave it out where it names none")
-    return tuple(value)
-
-
-def _check_known(names: Iterable[str], known: Iterable[str], what: str, where: str) -> None:
-    known = list(known)
-    for name in names:
-        if name not in known:
-            raise PublishedError(
-                f"{where} must name {what}, which are {', '.join(known)}, but got {name!r}; correct the name"
-            )
-
-
-def _check_once(names: Sequence[str], what: str, where: str) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise PublishedError(f"{what} of {where} must differ in name, but got {name!r} comes twice; take one out")
+def _row(entry: dict[str, Any]) -> Row:
+    ours = entry.get("ours", ())
+    values = tuple(Decimal(str(value)) for value in entry["values"])
+    return Row(**{**entry, "values": values, "ours": (ours,) if isinstance(ours, str) else tuple(ours)})

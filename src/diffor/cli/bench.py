@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor.cli.options import add_command, as_count, as_seconds, as_share
-from diffor.cli.usage import UsageError
+from diffor.cli.usage import UsageError, library_messages
 
 if TYPE_CHECKING:
     from diffor.bench.cell import Cell
@@ -55,13 +55,10 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the cells that the result file does not hold yet."""
-    from diffor.bench.plan import RunFileError
     from diffor.bench.run import cells_to_do, read_lines
 
-    try:
+    with library_messages():
         plan = make_plan(arguments)
-    except RunFileError as error:
-        raise UsageError(str(error)) from error
     out = _output(plan)
     lines, damaged = read_lines(out) if out.exists() else ([], 0)
     if damaged:

@@ -55,8 +55,13 @@ class Method(nn.Module, ABC):
     """How its formulas are known: ``code`` (the authors'), ``reimplementation``, ``paper``, ``notes``, ``standard``."""
     tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
     is_reconstruction: ClassVar[bool] = False
+    """Whether it is rebuilt from summaries, which is where ``evidence`` is ``notes``."""
     native_statistic: ClassVar[str] = "median"
     """What its authors decide by: ``mean``, ``median``, ``mode``, or ``own`` for a rule of its own."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.is_reconstruction = cls.evidence == "notes"
 
     def prepare(self, y: Tensor, **side: Tensor) -> None:
         """Look once at the training targets, before training. **Shape:** ``(n,)``."""

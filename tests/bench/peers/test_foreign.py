@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from diffor.bench.peers import PEERS
 from diffor.bench.peers.constants import fit_constant
-from diffor.bench.peers.foreign import FOREIGN, ForeignProcess, environment_python, fit_treeffuser
-from diffor.bench.peers.problem import Peer, Problem
+from diffor.bench.peers.foreign import ForeignProcess, environment_python, fit_treeffuser
+from diffor.bench.peers.problem import Problem
 from diffor.core.prediction import Prediction
 
 PROJECT = Path(__file__).parents[3]
@@ -57,11 +58,10 @@ def problem_of(task: str) -> tuple[Problem, pd.DataFrame, Any]:
     return Problem(x, np.digitize(y, cuts) * 1.0, x_valid, graded, n_grades=5), x_test, np.digitize(y_test, cuts) * 1.0
 
 
-@pytest.mark.parametrize(
-    ("peer", "task"), [pytest.param(p, task, id=f"{p.name}-{task}") for p in FOREIGN for task in p.tasks]
-)
-def test_peer_beats_the_constant_and_repeats_itself(peer: Peer, task: str) -> None:
-    require(peer.name)
+@pytest.mark.parametrize(("name", "task"), [("treeffuser", "value"), ("ngboost", "value"), ("ngboost", "grades")])
+def test_peer_beats_the_constant_and_repeats_itself(name: str, task: str) -> None:
+    require(name)
+    peer = PEERS[name]
     problem, x_test, y_test = problem_of(task)
     fitted: Any = peer.fit(problem, **QUICK[peer.name])
     prediction = fitted.predict(x_test)

@@ -33,11 +33,6 @@ INDEX = torch.tensor([1, 3])
 Y = INDEX / 4
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_fitted_to_rows_that_come_later(name):
-    method_checks.check_unseen_rows(method_checks.make_method(METHODS[name], "value"))
-
-
 def total(method_class, **settings):
     method = method_class(4, n_grades=5, **settings)
     return torch.stack(list(method.penalties(LOGITS, Y).values())).sum(dim=0).mean().item()
@@ -162,10 +157,3 @@ def test_decisions_of_a_grade_are_those_of_the_sources():
 def test_cross_entropy_is_that_of_torch():
     method = BIN_METHODS["dex"](4, n_grades=5)
     assert torch.allclose(method.penalties(LOGITS, Y)["bins"], cross_entropy(LOGITS, INDEX, reduction="none"))
-
-
-def test_refusals_say_what_was_wrong():
-    with pytest.raises(ValueError, match="sigma must be a positive number, but got sigma=0"):
-        GaussianLabels(4, sigma=0.0)
-    with pytest.raises(ValueError, match="variance must be a positive number, but got variance=-1"):
-        UnifiedLabels(4, variance=-1.0)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
 import torch
-from method_checks import make_method, make_rows, predict
+from method_checks import make_method, make_rows, predict, total_loss
 
 from diffor.core.row_noise import row_keys
 from diffor.methods.baselines.diffusion import (
-    DIFFUSION_METHODS,
     DiffusionAroundMean,
     NoiseNetwork,
     corrupt,
@@ -20,22 +18,14 @@ from diffor.methods.baselines.diffusion import (
     noise_shares,
     reverse_weights,
 )
+from diffor.training.optimizer import FlatAdam
 
 SMALL = {"n_times": 25, "width": 16, "dropout": 0.0}
-
-
-def test_method_is_in_the_table():
-    assert {"card": DiffusionAroundMean} == DIFFUSION_METHODS
 
 
 def test_the_centre_is_the_mean_of_the_targets():
     method = make_method(DiffusionAroundMean, "value", **SMALL)
     assert method.centre.item() == pytest.approx(make_rows("value")[1].mean().item())
-
-
-def test_native_value_is_the_mean_of_the_samples():
-    prediction = predict(make_method(DiffusionAroundMean, "value", **SMALL), make_rows("value")[0])
-    assert prediction.statistic("native").tolist() == pytest.approx(prediction.mean.tolist(), abs=1e-6)
 
 
 # The chain.
@@ -124,6 +114,37 @@ def test_reverse_chain_with_the_true_noise_draws_from_the_true_distribution():
     assert draws.std().item() == pytest.approx(deviation, abs=0.02)
 
 
-def test_too_few_times_are_refused():
-    with pytest.raises(ValueError, match=re.escape("n_times must be at least 25, but got n_times=10; choose more")):
-        DiffusionAroundMean(4, n_times=10)
+@pytest.mark.parametrize("t", [0, 17, 39])
+def test_interpolated_noise_is_that_of_the_network(t):
+    torch.manual_seed(0)
+    exact, fine, coarse = (
+        DiffusionAroundMean(3, n_times=40, width=16, n_nodes=n_nodes).eval() for n_nodes in (None, 24, 2)
+    )
+    exact.noise.gates.weight.data.mul_(3)  # else the network is almost a straight line in the state
+    exact.noise.of_state.weight.data.mul_(0.4)  # as smooth as it is after some steps of training
+    for method in (fine, coarse):
+        method.load_state_dict(exact.state_dict())
+    features, state = torch.randn(6, 3), 3 * torch.randn(6, 50)
+    with torch.inference_mode():
+        described = exact.noise.describe(torch.randn(6), features)
+        noise = exact.noise_in(state.clone(), described, torch.tensor(t))
+        assert torch.allclose(fine.noise_in(state.clone(), described, torch.tensor(t)), noise, atol=1e-5)
+        assert not torch.allclose(coarse.noise_in(state.clone(), described, torch.tensor(t)), noise, atol=1e-3)
+        alike = torch.full((6, 7), 1.5)  # all draws in one place
+        assert torch.allclose(
+            fine.noise_in(alike.clone(), described, torch.tensor(t)),
+            exact.noise_in(alike.clone(), described, torch.tensor(t)),
+            atol=1e-5,
+        )
+
+
+def test_interpolation_draws_the_same_samples():
+    exact, fine = (make_method(DiffusionAroundMean, "value", **SMALL, n_nodes=n_nodes) for n_nodes in (None, 24))
+    features, y = make_rows("value")
+    optimizer = FlatAdam(exact.parameters())
+    for _ in range(100):
+        total_loss(exact, features, y).backward()
+        optimizer.step(0.003)
+    fine.load_state_dict(exact.state_dict())
+    samples = predict(exact, features).samples
+    assert np.abs(predict(fine, features).samples - samples).max() < 1e-4 * samples.std()

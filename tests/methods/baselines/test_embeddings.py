@@ -5,7 +5,6 @@ from torch.distributions import Independent, Normal, kl_divergence
 
 from diffor.methods.baselines.embeddings import (
     EMBEDDING_METHODS,
-    ProbabilisticEmbeddings,
     drop_weightless,
     prior_divergence,
     symmetric_divergence,
@@ -30,23 +29,6 @@ def random_normals(n_rows, n_dimensions, seed):
 
 def as_torch_normal(centre, log_variance):
     return Independent(Normal(centre, (log_variance / 2).exp()), 1)
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_short_training_beats_the_constant(task):
-    method_checks.check_learning(make(task, dropout=0.1), task)
-
-
-def test_nothing_is_fitted_to_rows_that_come_later():
-    method_checks.check_unseen_rows(make("value"))
-
-
-def test_what_was_fitted_survives_saving():
-    method = make("value")
-    features, y = method_checks.make_rows("value")
-    method.loss(features, y)  # moves the statistics of the normalisation
-    assert method.norm.running_var.std() > 0
-    method_checks.check_saving(method, ProbabilisticEmbeddings, "value")
 
 
 def test_divergences_agree_with_torch():
@@ -127,8 +109,3 @@ def test_more_draws_are_a_finer_mixture_of_the_same():
     with torch.inference_mode():
         answers = [method.eval().distribution(features).probabilities for method in (few, many)]
     assert (answers[0] - answers[1]).abs().max() < 0.05
-
-
-def test_no_draw_is_refused():
-    with pytest.raises(ValueError, match="n_draws must be a whole number from 1 on, but got n_draws=0"):
-        ProbabilisticEmbeddings(4, n_draws=0)

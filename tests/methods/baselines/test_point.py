@@ -1,6 +1,5 @@
 import math
 
-import method_checks
 import pytest
 import torch
 
@@ -13,11 +12,6 @@ from diffor.methods.baselines.point import (
     pair_hinge,
 )
 from diffor.training.optimizer import FlatAdam
-
-
-@pytest.mark.parametrize("name", tuple(POINT_METHODS))
-def test_nothing_is_fitted_to_rows_that_come_later(name):
-    method_checks.check_unseen_rows(method_checks.make_method(POINT_METHODS[name], "value"))
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,6 @@ INDEX = torch.tensor([2, 1, 4])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_fitted_to_rows_that_come_later(name):
-    method_checks.check_unseen_rows(method_checks.make_method(METHODS[name], "value"))
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_training_starts_from_the_shares_of_the_ranks(name):
     method = METHODS[name](4, n_grades=4)
     method.prepare(torch.tensor([0.0, 0.0, 0.0, 1 / 3, 1 / 3, 1.0]))
@@ -192,8 +187,3 @@ def test_repeated_targets_leave_ranks_that_get_no_probability(name):
     assert all(torch.isfinite(parameter.grad).all() for parameter in method.parameters())
     probabilities = method.distribution(features).probabilities
     assert (probabilities[:, ~method.binning.reachable] == 0).all()
-
-
-def test_a_negative_distance_is_refused():
-    with pytest.raises(ValueError, match=r"min_distance must be a number from 0 on, but got min_distance=-0.1"):
-        OrderedLogit(4, min_distance=-0.1)

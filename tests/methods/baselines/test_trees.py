@@ -275,21 +275,4 @@ def test_cread_restores_from_the_exceedances_themselves() -> None:
     assert answer.probabilities[0].tolist() == pytest.approx([0.5, 0.0, 0.2, 0.3])
 
 
-def test_wrong_sizes_are_refused() -> None:
-    for tree in (TPM, PTPM):
-        with pytest.raises(ValueError, match="n_leaves must be a power of two, 2 at least, but got n_leaves=12"):
-            tree(2, n_leaves=12)
-    with pytest.raises(ValueError, match="n_thresholds must be at least 2, but got n_thresholds=1"):
-        CREAD(2, n_thresholds=1)
-
-
 # --- what all of them share; what every method must do, tests/test_contracts.py checks ---
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_overfits(name: str) -> None:
-    method, features, y = prepared(name)
-    descend(method, features, y, 120, 0.1)
-    answer = native(method, features)
-    assert ((answer >= 0) & (answer <= 1)).all()
-    assert (answer - y).abs().mean() < 0.3 * (y - y.median()).abs().mean()

@@ -3,7 +3,7 @@
 import pytest
 
 from diffor import DiffoRRegressor
-from diffor.bench.peers.ours import own_settings
+from diffor.bench.peers.methods import own_settings
 from diffor.estimators.settings import resolve_settings
 from diffor.methods.diffor import FlowMatching, IncrementDiffusion, MLPDenoiser
 from diffor.paper.experiments.ablation import FULL, VARIANTS
@@ -12,7 +12,7 @@ from diffor.paper.experiments.grids import GRIDS
 
 def made_of(settings):
     """The paper's method with the settings of a run file, all of which the estimator or the method must know."""
-    given = own_settings("paper", dict(settings))
+    given = own_settings("diffor-paper", dict(settings))
     DiffoRRegressor("paper", **given)
     return IncrementDiffusion(4, **resolve_settings("paper", given).method_settings)
 

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from diffor.bench.peers.problem import Fitted, Peer, Problem, Values, from_grade_probabilities
-from diffor.bench.peers.trees import FittedBy, TrainingColumns, catboost_model, lightgbm_data, lightgbm_model
-from diffor.bench.peers.xgboost_trees import PACKAGE, XGBoostModel
-from diffor.core.prediction import Prediction
+from diffor.bench.peers.columns import TrainingColumns
+from diffor.bench.peers.problem import Fitted, Problem, Values, by_probabilities
+from diffor.bench.peers.trees import catboost_model, lightgbm_data, lightgbm_model
+from diffor.bench.peers.xgboost_trees import XGBoostModel
 
 Binary = Callable[[pd.DataFrame], Values]
 """From a table to the probability that each row's grade lies above a border. **Shape:** -> ``(n,)``."""
 
 
-def fit_cumulative(problem: Problem, fit_binary: Callable[..., Binary], **settings: Any) -> Fitted:
+def fit_cumulative(problem: Problem, library: str, **settings: Any) -> Fitted:
     """Fit a model for each border; the probabilities of lying above them are made to fall."""
-    borders = [_fit_border(problem, border, fit_binary, settings) for border in range(int(problem.n_grades or 0) - 1)]
-
-    def answer(x: pd.DataFrame) -> Prediction:
-        above = np.stack([border(x) for border in borders], axis=1)
-        return from_grade_probabilities(grades_from_borders(above), problem.n_samples)
-
-    return FittedBy(answer)
+    n_borders = int(problem.n_grades or 0) - 1
+    borders = [_fit_border(problem, border, BINARY[library], settings) for border in range(n_borders)]
+    return by_probabilities(problem, lambda x: grades_from_borders(np.stack([border(x) for border in borders], axis=1)))
 
 
 def grades_from_borders(above: Values) -> Values:
@@ -73,12 +68,8 @@ def catboost_binary(problem: Problem, **settings: Any) -> Binary:
     return lambda x: np.asarray(model.predict_proba(columns.spelled(x), thread_count=problem.n_threads)[:, 1])
 
 
-CUMULATIVE_TREES: tuple[Peer, ...] = tuple(
-    Peer(f"{name}-cumulative", f"{title}, one model for each border between grades", ("grades",),
-         partial(fit_cumulative, fit_binary=fit_binary), package=package)
-    for name, title, fit_binary, package in (
-        ("lightgbm", "LightGBM", lightgbm_binary, "lightgbm"),
-        ("xgboost", "XGBoost", xgboost_binary, PACKAGE),
-        ("catboost", "CatBoost", catboost_binary, "catboost"),
-    )
-)  # fmt: skip
+BINARY: dict[str, Callable[..., Binary]] = {
+    "lightgbm": lightgbm_binary,
+    "xgboost": xgboost_binary,
+    "catboost": catboost_binary,
+}

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from diffor.bench.peers.gradient_loop import reproducible
-from diffor.bench.peers.ordinal_linear import LinearDesign
-from diffor.bench.peers.problem import Fitted, Peer, Problem
-from diffor.bench.peers.trees import FittedBy, import_package
+from diffor.bench.peers.columns import LinearDesign
+from diffor.bench.peers.problem import Fitted, FittedBy, Problem, import_package
+from diffor.bench.peers.tabular_networks import reproducible
 from diffor.core.prediction import Prediction
 
 MAX_EPOCHS, MAX_STEPS = 1000, 15_000
@@ -26,22 +25,16 @@ def fit_engression(problem: Problem, batch_size: int = 256, **settings: Any) -> 
     steps_per_epoch = -(-len(problem.y) // batch_size)
     n_epochs = max(1, min(MAX_EPOCHS, MAX_STEPS // steps_per_epoch))
     chosen = {"num_layer": 3, "lr": 1e-3, "num_epochs": n_epochs, "batch_size": batch_size, **settings}
-    with reproducible(problem.seed, problem.n_threads):
+    with reproducible(problem):
         model = engression.engression(
             design.matrix(problem.x), problem.y[:, None], x_val=design.matrix(problem.x_valid),
             y_val=problem.y_valid[:, None], verbose=False, **chosen,
         )  # fmt: skip
 
     def answer(x: pd.DataFrame) -> Prediction:
-        with reproducible(problem.seed, problem.n_threads):
+        with reproducible(problem):
             samples = model.sample(design.matrix(x), sample_size=problem.n_samples)
         values = samples.reshape(len(x), problem.n_samples).double().numpy()
         return Prediction(values if problem.bounds is None else np.clip(values, *problem.bounds))
 
     return FittedBy(answer)
-
-
-ENGRESSION: tuple[Peer, ...] = (
-    Peer("engression", "a network with noise among its inputs, trained by the energy score", ("value",),
-         fit_engression, package="engression"),
-)  # fmt: skip

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from diffor.bench.peers.problem import Peer, Problem, Values, from_grade_probabilities, quantile_levels
-from diffor.bench.peers.trees import TrainingColumns
+from diffor.bench.peers.columns import TrainingColumns
+from diffor.bench.peers.problem import Problem, Values, from_grade_probabilities, quantile_levels
 from diffor.core.prediction import Prediction
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -165,11 +165,3 @@ def fit_ngboost(problem: Problem, **settings: Any) -> FittedForeign:
         return from_grade_probabilities(probabilities, problem.n_samples)
 
     return FittedForeign("ngboost", problem, settings, normal if problem.n_grades is None else grades)
-
-
-FOREIGN: tuple[Peer, ...] = (
-    Peer("treeffuser", "diffusion with LightGBM scores, in an environment of its own", ("value",), fit_treeffuser,
-         package="treeffuser"),
-    Peer("ngboost", "natural gradient boosting, in an environment of its own", ("value", "grades"), fit_ngboost,
-         package="ngboost"),
-)  # fmt: skip

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from diffor.bench.peers.problem import Fitted, Peer, Problem, Values, all_rows, quantile_levels
-from diffor.bench.peers.tabular_networks import FilledColumns
-from diffor.bench.peers.trees import FittedBy, import_package
+from diffor.bench.peers.columns import FilledColumns
+from diffor.bench.peers.problem import Fitted, FittedBy, Problem, Values, all_rows, import_package, quantile_levels
 from diffor.core.prediction import Prediction
 
 
@@ -32,8 +31,3 @@ def fit_quantile_forest(problem: Problem, **settings: Any) -> Fitted:
 
 def _matrix(columns: FilledColumns, x: pd.DataFrame) -> Values:
     return np.concatenate([columns.numbers(x), columns.codes(x)], axis=1)
-
-
-FORESTS: tuple[Peer, ...] = (
-    Peer("quantile-forest", "quantile regression forest", ("value",), fit_quantile_forest, package="quantile-forest"),
-)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from diffor.core.prediction import Prediction
 
 Values = NDArray[np.float64]
+LEVELS: tuple[float, ...] = tuple(round(0.05 * i, 2) for i in range(1, 20))
+"""The 19 quantile levels 0.05, 0.10, ..., 0.95 of every method that learns quantiles."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,57 @@ class Peer:
     """``fit(problem, **settings) -> Fitted``."""
     package: str | None = None
     """The package it needs beyond the core, as pip names it."""
+    imports: tuple[str, ...] = ()
+    """Modules to import before the clock starts: a process made for one fit would pay for them, a user does so once."""
     is_ours: bool = False
+    is_trained_here: bool = False
+    """Whether it is an estimator of ours, and knows the settings that those share."""
+
+
+@dataclass(frozen=True)
+class FittedBy:
+    """A fitted method whose answer a function computes."""
+
+    answer: Callable[[pd.DataFrame], Prediction]
+
+    def predict(self, x: pd.DataFrame) -> Prediction:
+        """Distribution of each row's target."""
+        return self.answer(x)
+
+
+def by_quantiles(problem: Problem, quantiles: Callable[[pd.DataFrame], Any]) -> Fitted:
+    """A fitted method that answers with the 19 quantiles at ``LEVELS``. **Shape:** ``(n, 19)``."""
+    return FittedBy(lambda x: from_quantiles(LEVELS, quantiles(x), problem.n_samples))
+
+
+def by_probabilities(problem: Problem, probabilities: Callable[[pd.DataFrame], Any], classes: Any = None) -> Fitted:
+    """A fitted method that answers with the probabilities of ``classes``, all grades if None. **Shape:** ``(n, c)``."""
+
+    def answer(x: pd.DataFrame) -> Prediction:
+        given = probabilities(x)
+        if classes is not None:
+            given = spread_over_grades(given, classes, int(problem.n_grades or 0))
+        return from_grade_probabilities(given, problem.n_samples)
+
+    return FittedBy(answer)
+
+
+def import_package(module: str, package: str | None = None) -> Any:
+    """Import an optional package, or say how to install it.
+
+    >>> import_package("math").sqrt(4.0)
+    2.0
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        # A package that is there but lacks one of its own parts tells more by its own message.
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise ImportError(
+            f"this method needs the package {package or module}, but it is not installed; "
+            'install it with pip install "diffor[bench]"'
+        ) from error
 
 
 def quantile_levels(n_samples: int) -> Values:
@@ -75,6 +128,18 @@ def quantile_levels(n_samples: int) -> Values:
     [0.125, 0.375, 0.625, 0.875]
     """
     return (np.arange(n_samples) + 0.5) / n_samples
+
+
+def spread_over_grades(probabilities: Any, classes: Any, n_grades: int) -> Values:
+    """Probabilities of the classes that were seen, as those of all grades. **Shape:** ``(n, c)`` -> ``(n, grades)``.
+
+    >>> spread_over_grades([[0.25, 0.75]], [0, 2], 3).tolist()
+    [[0.25, 0.0, 0.75]]
+    """
+    given = np.asarray(probabilities, dtype=np.float64)
+    table = np.zeros((len(given), n_grades))
+    table[:, np.asarray(classes, dtype=np.int64)] = given
+    return table
 
 
 def from_grade_probabilities(probabilities: Any, n_samples: int) -> Prediction:

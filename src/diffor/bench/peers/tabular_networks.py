@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-import math
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,60 +11,34 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from diffor.bench.peers.problem import Fitted, Peer, Problem, Values, from_grade_probabilities, from_quantiles
-from diffor.bench.peers.trees import LEVELS, FittedBy, TrainingColumns, import_package, spread_over_grades
-from diffor.core.prediction import Prediction
+from diffor.bench.peers.columns import FilledColumns
+from diffor.bench.peers.problem import (
+    LEVELS,
+    Fitted,
+    Problem,
+    Values,
+    by_probabilities,
+    by_quantiles,
+    import_package,
+)
+from diffor.methods.baselines.quantiles import pinball_loss
+from diffor.training.batches import Rows
+from diffor.training.loop import TrainConfig, limit_threads, train
 
 MAX_ONE_HOT_LEVELS = 200
 """TabM spells categories out as one column per level: the commonest levels keep their own, the others share one."""
+BLOCK_ROWS = 1024
 
 
-class FilledColumns:
-    """Numbers without gaps, and codes of categories, as networks want them; all is learnt from the training rows.
-
-    Missing numbers become the median, and a further column flags them where training rows had any. Columns with one
-    value only are left out. The last code of a category stands for missing and unknown levels.
-
-    >>> train = pd.DataFrame({"size": [1.0, None, 3.0], "kind": pd.Categorical(["a", "b", "a"])})
-    >>> columns = FilledColumns(train)
-    >>> columns.numbers(train).tolist(), columns.codes(train).tolist()
-    ([[1.0, 0.0], [2.0, 1.0], [3.0, 0.0]], [[0], [1], [0]])
-    """
-
-    def __init__(self, x: pd.DataFrame, max_levels: int | None = None) -> None:
-        self._columns = TrainingColumns(x, max_levels)
-        table = self._columns.codes(x)
-        is_number = np.array([place not in self._columns.levels for place in range(table.shape[1])], dtype=bool)
-        self._categories = np.flatnonzero(~is_number)
-        self.cardinalities = [len(self._columns.levels[int(place)]) + 1 for place in self._categories]
-        known = [values[~np.isnan(values)] for values in table.T]
-        self._numbers = np.array([j for j in np.flatnonzero(is_number) if len(np.unique(known[j])) > 1], dtype=int)
-        self._medians = np.array([np.median(known[j]) for j in self._numbers])
-        gaps = np.isnan(table).any(axis=0)
-        self._flags = np.array([j for j in np.flatnonzero(is_number & gaps) if len(known[j])], dtype=int)
-
-    def numbers(self, x: pd.DataFrame) -> Values:
-        """Numbers and the flags of missing ones. **Shape:** ``(n, p)``."""
-        table = self._columns.codes(x)
-        numbers, flags = table[:, self._numbers], np.isnan(table[:, self._flags])
-        return np.concatenate([np.where(np.isnan(numbers), self._medians, numbers), flags], axis=1)
-
-    def codes(self, x: pd.DataFrame) -> NDArray[np.int64]:
-        """Codes of the categories. **Shape:** ``(n, c)``."""
-        codes = self._columns.codes(x)[:, self._categories]
-        return np.where(np.isnan(codes), np.array(self.cardinalities) - 1, codes).astype(np.int64)
-
-    def frame(self, x: pd.DataFrame) -> pd.DataFrame:
-        """Numbers and flags, and categories as pandas knows them."""
-        categories = self._columns.categories(x)[self._columns.category_names]
-        table: pd.DataFrame = pd.DataFrame(self.numbers(x)).add_prefix("n").assign(**dict(categories.items()))
-        return table
-
-
-# RealMLP.
+@contextmanager
+def reproducible(problem: Problem) -> Iterator[None]:
+    """Torch's random numbers and threads as the problem wants them, for a while; both are put back after."""
+    with limit_threads(problem.n_threads), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(problem.seed)
+        yield
 
 
 @contextmanager
@@ -100,34 +71,20 @@ def fit_realmlp(problem: Problem, time_limit: int | None = None, **settings: Any
         chosen |= {"val_metric_name": "cross_entropy", "use_ls": False, **settings}
         model = pytabkit.RealMLP_TD_Classifier(**chosen)
         y, y_valid = y.astype(np.int64), y_valid.astype(np.int64)
-    with _silence(), _torch_state(problem):
+    with _silence(), reproducible(problem):
         model.fit(columns.frame(problem.x), y, X_val=columns.frame(problem.x_valid), y_val=y_valid,
                   time_to_fit_in_seconds=time_limit)  # fmt: skip
 
-    def answer(x: pd.DataFrame) -> Prediction:
-        with _silence(), _torch_state(problem):
-            if problem.n_grades is None:
-                return from_quantiles(LEVELS, model.predict(columns.frame(x)), problem.n_samples)
-            probabilities = model.predict_proba(columns.frame(x))
-        spread = spread_over_grades(probabilities, model.classes_, problem.n_grades)
-        return from_grade_probabilities(spread, problem.n_samples)
+    def outputs(x: pd.DataFrame) -> Any:
+        with _silence(), reproducible(problem):
+            return (model.predict if problem.n_grades is None else model.predict_proba)(columns.frame(x))
 
-    return FittedBy(answer)
+    if problem.n_grades is None:
+        return by_quantiles(problem, outputs)
+    return by_probabilities(problem, outputs, model.classes_)
 
 
-# TabM.
-
-
-@contextmanager
-def _torch_state(problem: Problem) -> Iterator[None]:
-    n_threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(problem.seed)
-        torch.set_num_threads(problem.n_threads)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(n_threads)
+# TabM: its package has layers and no loop, so it learns in ours, by the settings of its authors' example.
 
 
 class TabMInputs:
@@ -173,77 +130,54 @@ class TabMInputs:
         )
 
 
-def pinball_loss(outputs: Tensor, y: Tensor) -> Tensor:
-    """Mean pinball loss at the 19 levels. **Shape:** outputs ``(n, ..., 19)``, y ``(n,)``."""
-    levels = torch.tensor(LEVELS)
-    error = y.view(-1, *[1] * (outputs.ndim - 1)) - outputs
-    return torch.maximum(levels * error, (levels - 1) * error).mean()
+class Submodels(nn.Module):
+    """Submodels that share weights, as the training loop wants a model: called, it gives the loss of each on its own.
 
+    **Shape:** ``model(**inputs)`` of n rows -> ``(n, k, outputs)``.
+    """
 
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    """Mean cross entropy of each submodel on its own. **Shape:** outputs ``(n, k, grades)``, y ``(n,)``."""
-    wanted = y.long()[:, None].expand(outputs.shape[:-1])
-    return torch.nn.functional.cross_entropy(outputs.flatten(0, 1), wanted.flatten())
+    n_members = 1
 
+    def __init__(self, model: nn.Module, names: tuple[str, ...], is_value: bool) -> None:
+        super().__init__()
+        self.model, self.names, self.is_value = model, names, is_value
 
-def _run(model: Any, inputs: dict[str, Tensor], batch_size: int = 1024) -> Tensor:
-    """Outputs of all submodels, without gradients. **Shape:** ``(n, k, outputs)``."""
-    model.eval()
-    n_rows = len(next(iter(inputs.values())))
-    with torch.inference_mode():
-        parts = [
-            model(**{name: values[start : start + batch_size] for name, values in inputs.items()})
-            for start in range(0, n_rows, batch_size)
-        ]
-    return torch.cat(parts)
+    def forward(self, inputs: tuple[Tensor, ...], y: Tensor, weights: Tensor | None = None) -> dict[str, Tensor]:
+        """Mean pinball loss or cross-entropy over rows and submodels."""
+        outputs = self.model(**dict(zip(self.names, inputs, strict=True)))
+        return {"loss": self.loss(outputs.flatten(0, 1), y.repeat_interleave(outputs.shape[1]))}
 
-
-class TabMTraining:
-    """The loop of TabM's example: AdamW, gradients of norm 1 at most, patience on the validation loss."""
-
-    def __init__(self, model: Any, is_value: bool, batch_size: int, patience: int, max_epochs: int) -> None:
-        self.model, self.is_value = model, is_value
-        self.batch_size, self.patience, self.max_epochs = batch_size, patience, max_epochs
-        self.loss = pinball_loss if is_value else cross_entropy
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=3e-4)
-
-    def validation_loss(self, inputs: dict[str, Tensor], y: Tensor) -> float:
-        """Loss of the submodels' mean, which is what predicts."""
-        outputs = _run(self.model, inputs)
+    def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Mean loss of answers. **Shape:** ``(m, outputs)``, ``(m,)``."""
         if self.is_value:
-            return float(pinball_loss(outputs.mean(dim=1), y))
-        chosen = outputs.softmax(dim=-1).mean(dim=1)[torch.arange(len(y)), y.long()]
-        return float(-chosen.clamp_min(1e-12).log().mean())
+            return pinball_loss(y, outputs, torch.tensor(LEVELS)).mean()
+        return cross_entropy(outputs, y.long())
 
-    def epoch(self, inputs: dict[str, Tensor], y: Tensor, deadline: float) -> None:
-        """One pass over the training rows; each submodel learns from its own error."""
-        self.model.train()
-        order = torch.randperm(len(y))
-        for start in range(0, len(y), self.batch_size):
-            rows = order[start : start + self.batch_size]
-            outputs = self.model(**{name: values[rows] for name, values in inputs.items()})
-            self.optimizer.zero_grad()
-            self.loss(outputs, y[rows]).backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            self.optimizer.step()
-            if time.monotonic() > deadline:
-                return
+    @torch.inference_mode()
+    def answers(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """What the submodels say together: mean quantiles, or mean probabilities. **Shape:** -> ``(n, outputs)``."""
+        blocks = zip(*(torch.split(part, BLOCK_ROWS) for part in inputs), strict=True)
+        parts = [self.model(**dict(zip(self.names, block, strict=True))) for block in blocks]
+        outputs = torch.cat(parts)
+        return (outputs if self.is_value else outputs.softmax(dim=-1)).mean(dim=1)
 
-    def run(
-        self, train: tuple[dict[str, Tensor], Tensor], valid: tuple[dict[str, Tensor], Tensor], limit: float
-    ) -> None:
-        """Train until the validation loss no longer falls or the time is up; keep the best epoch."""
-        deadline = time.monotonic() + limit
-        best, best_state, waited = math.inf, copy.deepcopy(self.model.state_dict()), 0
-        for _ in range(self.max_epochs):
-            self.epoch(*train, deadline)
-            loss = self.validation_loss(*valid)
-            waited += 1
-            if loss < best:
-                best, best_state, waited = loss, copy.deepcopy(self.model.state_dict()), 0
-            if waited >= self.patience or time.monotonic() > deadline:
-                break
-        self.model.load_state_dict(best_state)
+    def score(self, rows: Rows) -> float:
+        """Loss of the joint answer, which training stops on."""
+        answers = self.answers(rows.inputs)
+        return float(self.loss(answers if self.is_value else answers.clamp_min(1e-12).log(), rows.y))
+
+
+def train_submodels(
+    model: Submodels, rows: Rows, valid: Rows, batch_size: int, patience: int, max_epochs: int, limit: float, seed: int
+) -> None:
+    """Train until the validation loss, asked once an epoch, no longer falls or the time is up; keep the best epoch."""
+    n_steps = -(-len(rows) // batch_size)
+    config = TrainConfig(
+        max_steps=max_epochs * n_steps, batch_size=batch_size, learning_rate=2e-3, weight_decay=3e-4, warmup_share=0.0,
+        decay=False, ema=0.0, gradient_clip=1.0, evaluate_every=n_steps, patience=patience, time_limit=limit,
+        seed=seed, verbose=0,
+    )  # fmt: skip
+    train(model, rows, lambda trained: trained.score(valid), config)
 
 
 def fit_tabm(
@@ -262,30 +196,22 @@ def fit_tabm(
     """
     is_value = problem.n_grades is None
     centre, spread = (float(problem.y.mean()), float(problem.y.std()) or 1.0) if is_value else (0.0, 1.0)
-
-    def with_targets(x: pd.DataFrame, y: Values) -> tuple[dict[str, Tensor], Tensor]:
-        return inputs.tensors(x), torch.as_tensor((y - centre) / spread, dtype=torch.float32)
-
-    with _silence(), _torch_state(problem):
+    with _silence(), reproducible(problem):
         inputs = TabMInputs(problem.x, max_levels, problem.seed)
-        train, valid = with_targets(problem.x, problem.y), with_targets(problem.x_valid, problem.y_valid)
-        n_outputs = problem.n_grades or len(LEVELS)
-        model = inputs.model(train[0].get("x_num"), n_outputs, {"k": 32, **settings})
-        TabMTraining(model, is_value, batch_size, patience, max_epochs).run(train, valid, time_limit)
 
-    def answer(x: pd.DataFrame) -> Prediction:
-        with _torch_state(problem):
-            outputs = _run(model, inputs.tensors(x))
-        if is_value:
-            return from_quantiles(LEVELS, centre + spread * outputs.mean(dim=1).double().numpy(), problem.n_samples)
-        return from_grade_probabilities(outputs.softmax(dim=-1).mean(dim=1).numpy(), problem.n_samples)
+        def rows_of(x: pd.DataFrame, y: Values) -> Rows:
+            target = torch.as_tensor((y - centre) / spread, dtype=torch.float32)
+            return Rows(tuple(inputs.tensors(x).values()), target, None, torch.arange(len(y)))
 
-    return FittedBy(answer)
+        named = inputs.tensors(problem.x)
+        network = inputs.model(named.get("x_num"), problem.n_grades or len(LEVELS), {"k": 32, **settings})
+        model = Submodels(network, tuple(named), is_value)
+        rows, valid = rows_of(problem.x, problem.y), rows_of(problem.x_valid, problem.y_valid)
+        train_submodels(model, rows, valid, batch_size, patience, max_epochs, time_limit, problem.seed)
 
+    def outputs(x: pd.DataFrame) -> Values:
+        with reproducible(problem):
+            answers: Values = model.answers(tuple(inputs.tensors(x).values())).double().numpy()
+        return centre + spread * answers
 
-TABULAR_NETWORKS: tuple[Peer, ...] = (
-    Peer("realmlp", "RealMLP with tuned defaults, 19 quantiles or one class per grade", ("value", "grades"),
-         fit_realmlp, package="pytabkit"),
-    Peer("tabm", "TabM, 32 submodels that share weights, 19 quantiles or one class per grade", ("value", "grades"),
-         fit_tabm, package="tabm"),
-)  # fmt: skip
+    return by_quantiles(problem, outputs) if is_value else by_probabilities(problem, outputs)

@@ -7,18 +7,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from diffor.bench.peers.problem import Fitted, Peer, Problem, Values, from_grade_probabilities, from_quantiles
-from diffor.bench.peers.trees import LEVELS, FittedBy, TrainingColumns, import_package
-from diffor.core.prediction import Prediction
-
-PACKAGE = "xgboost-cpu"
+from diffor.bench.peers.columns import TrainingColumns
+from diffor.bench.peers.problem import (
+    LEVELS,
+    Fitted,
+    Problem,
+    Values,
+    by_probabilities,
+    by_quantiles,
+    import_package,
+)
 
 
 class XGBoostModel:
     """A model that is stopped by the validation rows, and the columns it knows."""
 
     def __init__(self, problem: Problem, n_estimators: int = 1000, patience: int = 50, **parameters: Any) -> None:
-        self._xgboost = import_package("xgboost", PACKAGE)
+        self._xgboost = import_package("xgboost", "xgboost-cpu")
         self._columns, self._n_threads = TrainingColumns(problem.x), problem.n_threads
         train = self._matrix(problem.x, problem.y)
         valid = self._matrix(problem.x_valid, problem.y_valid, ref=train)
@@ -42,26 +47,10 @@ class XGBoostModel:
 def fit_xgboost_quantile(problem: Problem, **settings: Any) -> Fitted:
     """One XGBoost model for all 19 quantiles, stopped by the validation rows' pinball loss."""
     chosen = {"objective": "reg:quantileerror", "quantile_alpha": list(LEVELS), **settings}
-    model = XGBoostModel(problem, **chosen)
-
-    def answer(x: pd.DataFrame) -> Prediction:
-        return from_quantiles(LEVELS, model.outputs(x), problem.n_samples)
-
-    return FittedBy(answer)
+    return by_quantiles(problem, XGBoostModel(problem, **chosen).outputs)
 
 
 def fit_xgboost_classifier(problem: Problem, **settings: Any) -> Fitted:
     """XGBoost with one class per grade, stopped by the validation rows' log loss."""
     chosen = {"objective": "multi:softprob", "num_class": problem.n_grades, "eval_metric": "mlogloss", **settings}
-    model = XGBoostModel(problem, **chosen)
-
-    def answer(x: pd.DataFrame) -> Prediction:
-        return from_grade_probabilities(model.outputs(x), problem.n_samples)
-
-    return FittedBy(answer)
-
-
-XGBOOST_TREES: tuple[Peer, ...] = (
-    Peer("xgboost-quantile", "XGBoost, one model for 19 quantiles", ("value",), fit_xgboost_quantile, package=PACKAGE),
-    Peer("xgboost-classifier", "XGBoost, one class per grade", ("grades",), fit_xgboost_classifier, package=PACKAGE),
-)
+    return by_probabilities(problem, XGBoostModel(problem, **chosen).outputs)

@@ -28,13 +28,8 @@ class SWaT(DistributionMethod):
     training rows and hardly any of them outlasts it; ``True`` demands it, ``False`` passes it over.
     """
 
-    family: ClassVar[str] = "watch time"
-    paper: ClassVar[str] = "Yang et al., KDD 2025"
-    title: ClassVar[str]
-    evidence: ClassVar[str] = "notes"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = True
-    native_statistic: ClassVar[str]
+    family, paper, evidence = "watch time", "Yang et al., KDD 2025", "notes"
+    tasks = ("value",)
     accepts: ClassVar[tuple[str, ...]] = ("duration",)
     """Side columns that are used where they are there."""
     ends: Tensor
@@ -97,8 +92,8 @@ class BinomialSWaT(SWaT):
     0.5
     """
 
-    title: ClassVar[str] = "SWaT (binomial)"
-    native_statistic: ClassVar[str] = "own"
+    title = "SWaT (binomial)"
+    native_statistic = "own"
 
     def start(self, y: Tensor, limits: Tensor) -> None:
         """Start at the mean watched part of each bucket."""
@@ -157,15 +152,10 @@ class GeometricSWaT(SWaT):
     they had not left before. The prediction is the mean.
 
     **Shape:** features ``(n, d)``, optionally duration ``(n,)`` -> n distributions.
-
-    >>> method = GeometricSWaT(2, n_buckets=2)
-    >>> method.prepare(torch.linspace(0, 1, 101), duration=torch.ones(101))
-    >>> method.distribution(torch.zeros(1, 2), duration=torch.ones(1)).rates.shape
-    torch.Size([1, 2])
     """
 
-    title: ClassVar[str] = "SWaT (geometric)"
-    native_statistic: ClassVar[str] = "mean"
+    title = "SWaT (geometric)"
+    native_statistic = "mean"
     START: ClassVar[float] = math.log(math.e - 1)
     """Where softplus is 1."""
     typical: Tensor

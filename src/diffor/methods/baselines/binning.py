@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from diffor.core.distribution import Bins, Steps
 from diffor.errors import UserError
+from diffor.methods.baselines.settings import check_choice
 
 POLICIES = ("grades", "uniform", "quantile")
 
@@ -26,7 +27,6 @@ class Binning(nn.Module):
 
     **Shape:** ``edges (n_bins + 1,)``, ``places (n_bins,)``.
 
-    >>> import torch
     >>> binning = Binning(2, "quantile")
     >>> binning.fit(torch.tensor([0.0, 0.1, 0.2, 0.4, 1.0]))
     >>> [round(edge, 2) for edge in binning.edges.tolist()], [round(place, 2) for place in binning.places.tolist()]
@@ -43,8 +43,7 @@ class Binning(nn.Module):
 
     def __init__(self, n_bins: int, policy: str = "quantile") -> None:
         super().__init__()
-        if policy not in POLICIES:
-            raise UserError(f"policy must be one of {', '.join(POLICIES)}, but got policy={policy!r}")
+        check_choice(POLICIES, policy=policy)
         if n_bins < 2:
             raise UserError(f"there must be at least 2 bins or grades, but got {n_bins}")
         self.n_bins, self.policy = n_bins, policy
@@ -97,7 +96,6 @@ class Binning(nn.Module):
 
         This is the unit in which methods made for classes know distances between labels. **Shape:** ``(n,)``, kept.
 
-        >>> import torch
         >>> Binning(3, "grades").position(torch.tensor([0.0, 0.5, 0.75])).tolist()
         [0.0, 1.0, 1.5]
         """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
@@ -49,38 +47,19 @@ class BisectionSequence(DistributionMethod):
     NOTE[DIFF]: the features are the one memory of a small decoder, where the authors give the tokens of a feature map
     to six layers of 512.
 
-    Evidence: the authors' code.
-
     **Shape:** features ``(n, d)`` -> ``(n, S, K)`` logits.
-
-    >>> method = BisectionSequence(4, n_grades=5)
-    >>> method.distribution(torch.randn(6, 4)).mean.shape
-    torch.Size([6])
     """
 
-    family: ClassVar[str] = "tokens"
-    title: ClassVar[str] = "Ord2Seq"
-    paper: ClassVar[str] = "Wang et al., ICCV 2023"
-    evidence: ClassVar[str] = "code"
-    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "mean"
+    family, title = "tokens", "Ord2Seq"
+    paper, evidence = "Wang et al., ICCV 2023", "code"
+    native_statistic = "mean"
 
     nodes: Tensor
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        n_grades: int | None = None,
-        n_bins: int = 50,
-        policy: str = "quantile",
-        width: int = 128,
-        n_layers: int = 3,
-        n_heads: int = 8,
-        n_hidden: int = 256,
-        dropout: float = 0.1,
-    ) -> None:
+        self, n_features: int, *, n_grades: int | None = None, n_bins: int = 50, policy: str = "quantile",
+        width: int = 128, n_layers: int = 3, n_heads: int = 8, n_hidden: int = 256, dropout: float = 0.1,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.binning = make_binning(n_grades, n_bins, policy)
         nodes = bisection_nodes(self.binning.n_bins)

@@ -23,7 +23,6 @@ CLOGLOG_BOUNDS = (-60.0, 15.0)
 def log_interval(low: Tensor, high: Tensor, link: str) -> Tensor:
     """Logarithm of the probability between two thresholds, by terms that do not cancel. **Shape:** kept.
 
-    >>> import torch
     >>> round(log_interval(torch.tensor(0.0), torch.tensor(FARTHEST), "logit").exp().item(), 3)
     0.5
     """
@@ -54,7 +53,6 @@ def rank_log_probabilities(score: Tensor, thresholds: Tensor, link: str) -> Tens
 def inverse_link(shares: Tensor, link: str) -> Tensor:
     """Threshold below which each share lies. **Shape:** kept.
 
-    >>> import torch
     >>> [round(inverse_link(torch.tensor(0.5), link).item(), 3) for link in LINKS]
     [0.0, 0.0, -0.367]
     """
@@ -74,33 +72,21 @@ class OrderedLogit(DistributionMethod):
     NOTE[DIFF]: the thresholds start where they fit the training shares of the ranks, and the loss is exact in the
     tails where the source clips probabilities.
 
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
     >>> method = OrderedLogit(n_features=4, n_grades=3)
     >>> method.prepare(torch.tensor([0.0, 0.5, 0.5, 1.0]))
     >>> [round(share, 2) for share in method.distribution(torch.zeros(1, 4)).probabilities[0].tolist()]
     [0.29, 0.43, 0.29]
     """
 
-    family: ClassVar[str] = "ranks"
-    title: ClassVar[str] = "cumulative link, logit"
-    paper: ClassVar[str] = "McCullagh, JRSS B 1980; Vargas et al., Neurocomputing 2020"
-    evidence: ClassVar[str] = "code"
-    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "own"
+    family, title = "ranks", "cumulative link, logit"
+    paper, evidence = "McCullagh, JRSS B 1980; Vargas et al., Neurocomputing 2020", "code"
+    native_statistic = "own"
     link: ClassVar[str] = "logit"
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        min_distance: float = 0.0,
-        n_grades: int | None = None,
-        n_bins: int = 50,
+        self, n_features: int, *, min_distance: float = 0.0, n_grades: int | None = None, n_bins: int = 50,
         policy: str = "quantile",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         check_not_negative(min_distance=min_distance)
         self.min_distance = min_distance
@@ -141,26 +127,16 @@ class OrderedLogit(DistributionMethod):
 
 
 class OrderedProbit(OrderedLogit):
-    """Cumulative link model with a normal link (Vargas et al., 2020). **Shape:** features ``(n, d)``.
+    """Cumulative link model with a normal link (Vargas et al., 2020)."""
 
-    >>> import torch
-    >>> list(OrderedProbit(n_features=4, n_grades=3).loss(torch.randn(6, 4), torch.rand(6)))
-    ['likelihood']
-    """
-
-    title: ClassVar[str] = "cumulative link, probit"
+    title = "cumulative link, probit"
     link: ClassVar[str] = "probit"
 
 
 class OrderedCloglog(OrderedLogit):
-    """Cumulative link model with the complementary log-log (Vargas et al., 2020). **Shape:** features ``(n, d)``.
+    """Cumulative link model with the complementary log-log (Vargas et al., 2020)."""
 
-    >>> import torch
-    >>> list(OrderedCloglog(n_features=4, n_grades=3).loss(torch.randn(6, 4), torch.rand(6)))
-    ['likelihood']
-    """
-
-    title: ClassVar[str] = "cumulative link, complementary log-log"
+    title = "cumulative link, complementary log-log"
     link: ClassVar[str] = "cloglog"
 
 

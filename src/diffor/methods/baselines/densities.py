@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -12,8 +11,7 @@ from torch.nn.functional import softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod
 from diffor.core.method import Method, weighted_mean
-from diffor.errors import UserError
-from diffor.methods.baselines.settings import check_not_negative
+from diffor.methods.baselines.settings import check_counts, check_not_negative
 
 DEVIATION_FLOOR = 1e-3
 """Smallest standard deviation of a component of the mixture density network, in standard deviations of the target."""
@@ -115,30 +113,21 @@ def mixture_nll(logits: Tensor, means: Tensor, deviations: Tensor, y: Tensor) ->
 class MixtureDensity(DistributionMethod):
     """Mixture density network (Bishop, 1994): the weights, means and deviations of M Gaussians.
 
-    Components start at the training quantiles, each as wide as an M-th of the range. Evidence: textbook.
+    Components start at the training quantiles, each as wide as an M-th of the range.
 
     **Shape:** features ``(n, d)`` -> three numbers for each of M components.
-
-    >>> method = MixtureDensity(4)
-    >>> list(method.loss(torch.randn(6, 4), torch.rand(6)))
-    ['likelihood']
     """
 
-    family: ClassVar[str] = "densities"
-    title: ClassVar[str] = "Mixture density network"
-    paper: ClassVar[str] = "Bishop, 1994"
-    evidence: ClassVar[str] = "standard"
-    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "own"
+    family, title = "densities", "Mixture density network"
+    paper, evidence = "Bishop, 1994", "standard"
+    native_statistic = "own"
 
     centre: Tensor
     spread: Tensor
 
     def __init__(self, n_features: int, *, n_components: int = 5) -> None:
         super().__init__()
-        if n_components < 1:
-            raise UserError(f"n_components must be at least 1, but got n_components={n_components}")
+        check_counts(n_components=n_components)
         self.n_components = n_components
         self.head = nn.Linear(n_features, 3 * n_components)
         self.register_buffer("centre", torch.zeros(()))
@@ -236,22 +225,15 @@ class ExponentialGaussian(DistributionMethod):
     """EGMN (Zhao et al., 2025): an exponential for those who leave at once and K Gaussians for those who stay.
 
     The terms are the negative log likelihood, the weights' negative entropy (which keeps all components in use) and
-    the absolute error of the expectation. Evidence: the authors' code.
+    the absolute error of the expectation.
 
     **Shape:** features ``(n, d)`` -> a rate, K means, K deviations, 1 + K weights.
-
-    >>> method = ExponentialGaussian(4)
-    >>> list(method.loss(torch.randn(6, 4), torch.rand(6)))
-    ['likelihood', 'entropy', 'value']
     """
 
-    family: ClassVar[str] = "watch time"
-    title: ClassVar[str] = "EGMN"
-    paper: ClassVar[str] = "Zhao et al., RecSys 2025"
-    evidence: ClassVar[str] = "code"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "own"
+    family, title = "watch time", "EGMN"
+    paper, evidence = "Zhao et al., RecSys 2025", "code"
+    tasks = ("value",)
+    native_statistic = "own"
 
     scale: Tensor
 
@@ -259,8 +241,7 @@ class ExponentialGaussian(DistributionMethod):
         self, n_features: int, *, n_components: int = 10, entropy_weight: float = 0.1, value_weight: float = 1.0
     ) -> None:
         super().__init__()
-        if n_components < 1:
-            raise UserError(f"n_components must be at least 1, but got n_components={n_components}")
+        check_counts(n_components=n_components)
         check_not_negative(entropy_weight=entropy_weight, value_weight=value_weight)
         self.entropy_weight, self.value_weight = entropy_weight, value_weight
         self.rate = nn.Linear(n_features, 1)

@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from diffor.core.distribution import Distribution, DistributionMethod, PointMethod
 from diffor.core.method import Method, subset_mean, weighted_mean
-from diffor.errors import UserError
 from diffor.methods.baselines.duration_groups import (
     DurationGroups,
     completed,
@@ -23,8 +22,9 @@ from diffor.methods.baselines.duration_groups import (
     required_duration,
     two_levels,
 )
-from diffor.methods.baselines.settings import check_counts, check_not_negative, check_positive
+from diffor.methods.baselines.settings import check_choice, check_counts, check_not_negative, check_positive
 
+LIKELIHOODS = ("code", "paper")
 EPSILON = 1e-6
 """What keeps the log-odds of CWM finite."""
 MIN_GAP = 1e-4
@@ -47,13 +47,10 @@ class D2Q(PointMethod):
     0.5
     """
 
-    family: ClassVar[str] = "watch time"
-    title: ClassVar[str] = "D2Q"
-    paper: ClassVar[str] = "Zhan et al., KDD 2022"
-    evidence: ClassVar[str] = "paper"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "own"
+    family, title = "watch time", "D2Q"
+    paper, evidence = "Zhan et al., KDD 2022", "paper"
+    tasks = ("value",)
+    native_statistic = "own"
     requires = ("duration",)
     grids: Tensor
 
@@ -108,28 +105,19 @@ class D2Co(PointMethod):
     (0.1, 0.5)
     """
 
-    family: ClassVar[str] = "watch time"
-    title: ClassVar[str] = "D2Co"
-    paper: ClassVar[str] = "Zhao et al., RecSys 2023"
-    evidence: ClassVar[str] = "code"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "own"
+    family, title = "watch time", "D2Co"
+    paper, evidence = "Zhao et al., RecSys 2023", "code"
+    tasks = ("value",)
+    native_statistic = "own"
     requires = ("duration",)
     low: Tensor
     high: Tensor
     seconds: Tensor
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        n_groups: int = 60,
-        window: int = 3,
-        sensitivity: float = 0.0,
-        range_seconds: float | None = None,
-        clip: bool = True,
-    ) -> None:
+        self, n_features: int, *, n_groups: int = 60, window: int = 3, sensitivity: float = 0.0,
+        range_seconds: float | None = None, clip: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         # NOTE[DIFF] straight by default, as where the same authors predict watch time itself: the exponential share of
         # most views is next to 0, and its inverse turns small errors of the share into large ones of time.
@@ -260,29 +248,18 @@ class CWM(DistributionMethod):
     0.2
     """
 
-    family: ClassVar[str] = "watch time"
-    title: ClassVar[str] = "CWM"
-    paper: ClassVar[str] = "Zhao et al., KDD 2024"
-    evidence: ClassVar[str] = "code"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "median"
+    family, title = "watch time", "CWM"
+    paper, evidence = "Zhao et al., KDD 2024", "code"
+    tasks = ("value",)
     requires = ("duration",)
     seconds: Tensor
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        constant: float = 40.0,
-        spread: float = 2.0,
-        range_seconds: float | None = None,
-        likelihood: str = "code",
-        clip: bool = True,
-    ) -> None:
+        self, n_features: int, *, constant: float = 40.0, spread: float = 2.0, range_seconds: float | None = None,
+        likelihood: str = "code", clip: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
-        if likelihood not in ("code", "paper"):
-            raise UserError(f"likelihood must be 'code' or 'paper', but got likelihood={likelihood!r}")
+        check_choice(LIKELIHOODS, likelihood=likelihood)
         check_positive(constant=constant, spread=spread, range_seconds=range_seconds)
         self.constant, self.spread, self.range_seconds = constant, spread, range_seconds
         self.likelihood, self.clip = likelihood, clip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, cross_entropy
@@ -11,7 +9,7 @@ from torch.nn.functional import batch_norm, cross_entropy
 from diffor.core.distribution import Distribution
 from diffor.core.method import Method, weighted_mean
 from diffor.methods.baselines.bins import BinMethod
-from diffor.methods.baselines.settings import check_counts, check_dropout, check_not_negative
+from diffor.methods.baselines.settings import check_below_one, check_counts, check_not_negative
 
 
 class ProbabilisticEmbeddings(BinMethod):
@@ -24,35 +22,21 @@ class ProbabilisticEmbeddings(BinMethod):
     rows share fixed draws, so that a row's answer depends on nothing but the row.
 
     **Shape:** features ``(n, d)``, embeddings ``(n, d)``.
-
-    >>> import torch
-    >>> sorted(ProbabilisticEmbeddings(n_features=4, n_grades=3).loss(torch.randn(6, 4), torch.rand(6)))
-    ['bins', 'order', 'prior']
     """
 
-    family: ClassVar[str] = "embeddings"
-    title: ClassVar[str] = "POE"
-    paper: ClassVar[str] = "Li et al., CVPR 2021"
-    evidence: ClassVar[str] = "code"
+    family, title = "embeddings", "POE"
+    paper, evidence = "Li et al., CVPR 2021", "code"
     draws: Tensor
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        n_draws: int = 10,
-        prior_weight: float = 1e-4,
-        order_weight: float = 1e-4,
-        margin: float = 5.0,
-        dropout: float = 0.5,
-        n_grades: int | None = None,
-        n_bins: int = 50,
+        self, n_features: int, *, n_draws: int = 10, prior_weight: float = 1e-4, order_weight: float = 1e-4,
+        margin: float = 5.0, dropout: float = 0.5, n_grades: int | None = None, n_bins: int = 50,
         policy: str = "quantile",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
         check_counts(n_draws=n_draws)
         check_not_negative(prior_weight=prior_weight, order_weight=order_weight, margin=margin)
-        check_dropout(dropout)
+        check_below_one(dropout=dropout)
         self.prior_weight, self.order_weight, self.margin = prior_weight, order_weight, margin
         self.centre = nn.Linear(n_features, n_features)
         self.log_variance = nn.Linear(n_features, n_features, bias=False)  # the normalisation would undo a bias
@@ -120,7 +104,6 @@ def drop_weightless(features: Tensor, y: Tensor, weights: Tensor | None) -> tupl
 def prior_divergence(centre: Tensor, log_variance: Tensor) -> Tensor:
     """Divergence of each embedding from the standard normal. **Shape:** ``(n, d)``, ``(n, d)`` -> ``(n,)``.
 
-    >>> import torch
     >>> prior_divergence(torch.tensor([[0.0, 2.0]]), torch.zeros(1, 2)).tolist()
     [2.0]
     """
@@ -130,7 +113,6 @@ def prior_divergence(centre: Tensor, log_variance: Tensor) -> Tensor:
 def symmetric_divergence(centres: tuple[Tensor, Tensor], log_variances: tuple[Tensor, Tensor]) -> Tensor:
     """Sum of the two divergences between diagonal normals. **Shape:** ``(n, d)`` each -> ``(n,)``.
 
-    >>> import torch
     >>> symmetric_divergence((torch.zeros(1, 2), torch.tensor([[2.0, 0.0]])), (torch.zeros(1, 2),) * 2).tolist()
     [4.0]
     """
@@ -148,7 +130,6 @@ def triplets(index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     **Shape:** ``(n,)`` -> ``(n,)`` each.
 
-    >>> import torch
     >>> [part.tolist() for part in triplets(torch.tensor([0, 1, 3]))]
     [[1, 2, 0], [2, 0, 1], [-1, 1, 1]]
     """

@@ -18,7 +18,6 @@ from diffor.methods.baselines.settings import check_not_negative, check_positive
 def spread_labels(costs: Tensor, reachable: Tensor | None = None) -> Tensor:
     """Label distributions that fall off exponentially with the cost of each bin. **Shape:** ``(n, K)``, kept.
 
-    >>> import torch
     >>> spread_labels(torch.tensor([[0.0, 0.0, 9e9]])).tolist()
     [[0.5, 0.5, 0.0]]
     """
@@ -56,27 +55,14 @@ class GaussianLabels(LabelDistributionMethod):
     ``sigma`` is in bins; left at None it is the source's two years, which are two of its classes.
 
     NOTE[DIFF]: but it is at most a tenth of the number of bins: two of five grades would make all labels alike.
-
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
-    >>> list(GaussianLabels(n_features=4, n_grades=5).loss(torch.randn(6, 4), torch.rand(6)))
-    ['labels']
     """
 
-    title: ClassVar[str] = "DLDL"
-    paper: ClassVar[str] = "Gao et al., TIP 2017"
-    evidence: ClassVar[str] = "reimplementation"
+    title, paper, evidence = "DLDL", "Gao et al., TIP 2017", "reimplementation"
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        sigma: float | None = None,
-        n_grades: int | None = None,
-        n_bins: int = 50,
+        self, n_features: int, *, sigma: float | None = None, n_grades: int | None = None, n_bins: int = 50,
         policy: str = "quantile",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
         check_positive(sigma=sigma)
         self.sigma = min(2.0, self.binning.n_bins / 10) if sigma is None else sigma
@@ -87,29 +73,14 @@ class GaussianLabels(LabelDistributionMethod):
 
 
 class GaussianLabelsWithMean(GaussianLabels):
-    """DLDL-v2 (Gao et al., 2018): normal labels, and the absolute error of the expectation.
+    """DLDL-v2 (Gao et al., 2018): normal labels, and the absolute error of the expectation."""
 
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
-    >>> sorted(GaussianLabelsWithMean(n_features=4, n_grades=5).loss(torch.randn(6, 4), torch.rand(6)))
-    ['labels', 'mean']
-    """
-
-    title: ClassVar[str] = "DLDL-v2"
-    paper: ClassVar[str] = "Gao et al., IJCAI 2018"
-    evidence: ClassVar[str] = "code"
+    title, paper, evidence = "DLDL-v2", "Gao et al., IJCAI 2018", "code"
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        sigma: float | None = None,
-        mean_weight: float = 1.0,
-        n_grades: int | None = None,
-        n_bins: int = 50,
-        policy: str = "quantile",
-    ) -> None:
+        self, n_features: int, *, sigma: float | None = None, mean_weight: float = 1.0, n_grades: int | None = None,
+        n_bins: int = 50, policy: str = "quantile",
+    ) -> None:  # fmt: skip
         super().__init__(n_features, sigma=sigma, n_grades=n_grades, n_bins=n_bins, policy=policy)
         check_not_negative(mean_weight=mean_weight)
         self.mean_weight = mean_weight
@@ -125,29 +96,16 @@ class SoftOrdinalLabels(LabelDistributionMethod):
 
     ``alpha`` is per bin. NOTE[DIFF]: a value is decided on by the mean; the source decides between classes, as is done
     for grades here.
-
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
-    >>> list(SoftOrdinalLabels(n_features=4, n_grades=5).loss(torch.randn(6, 4), torch.rand(6)))
-    ['labels']
     """
 
-    title: ClassVar[str] = "SORD"
-    paper: ClassVar[str] = "Diaz and Marathe, CVPR 2019"
-    evidence: ClassVar[str] = "reimplementation"
-    native_statistic: ClassVar[str] = "own"
+    title, paper, evidence = "SORD", "Diaz and Marathe, CVPR 2019", "reimplementation"
+    native_statistic = "own"
     distance_power: ClassVar[int] = 1
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        alpha: float = 1.0,
-        n_grades: int | None = None,
-        n_bins: int = 50,
+        self, n_features: int, *, alpha: float = 1.0, n_grades: int | None = None, n_bins: int = 50,
         policy: str = "quantile",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
         check_positive(alpha=alpha)
         self.alpha = alpha
@@ -163,14 +121,13 @@ class SoftOrdinalLabels(LabelDistributionMethod):
 
 
 class SquaredSoftOrdinalLabels(SoftOrdinalLabels):
-    """SORD (Diaz and Marathe, 2019) with squared distances. **Shape:** features ``(n, d)``.
+    """SORD (Diaz and Marathe, 2019) with squared distances.
 
-    >>> import torch
     >>> SquaredSoftOrdinalLabels(n_features=4, n_grades=3).costs(torch.tensor([0.0])).tolist()
     [[0.0, 1.0, 4.0]]
     """
 
-    title: ClassVar[str] = "SORD, squared distances"
+    title = "SORD, squared distances"
     distance_power: ClassVar[int] = 2
 
 
@@ -182,27 +139,14 @@ class UnifiedLabels(LabelDistributionMethod):
 
     NOTE[DIFF]: the source takes the variance of each picture's own ratings; single targets have none, so all rows
     share ``variance``, by default near the mean of the AVA data set.
-
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
-    >>> UnifiedLabels(n_features=4).distribution(torch.zeros(2, 4)).probabilities.shape
-    torch.Size([2, 10])
     """
 
-    title: ClassVar[str] = "UIAA"
-    paper: ClassVar[str] = "Zeng et al., TIP 2019"
-    evidence: ClassVar[str] = "code"
+    title, paper, evidence = "UIAA", "Zeng et al., TIP 2019", "code"
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        variance: float = 2.0,
-        n_grades: int | None = None,
-        n_bins: int = 10,
+        self, n_features: int, *, variance: float = 2.0, n_grades: int | None = None, n_bins: int = 10,
         policy: str = "uniform",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
         check_positive(variance=variance)
         self.variance = variance

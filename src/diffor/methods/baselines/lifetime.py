@@ -11,9 +11,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod, PointMethod
 from diffor.core.method import Method, subset_mean, weighted_mean
-from diffor.errors import UserError
 from diffor.methods.baselines.densities import HALF_LOG_TWO_PI, centre_and_spread, hold_at_ends
-from diffor.methods.baselines.settings import check_counts
+from diffor.methods.baselines.settings import check_choice, check_counts
 
 LARGEST_SPREAD = 3.0
 """Spread on the log scale beyond which an expectation is no longer believed."""
@@ -149,22 +148,13 @@ class LogScaleMethod(DistributionMethod):
 class ZeroInflatedLogNormal(LogScaleMethod):
     """ZILN (Wang et al., 2019): the chance of a positive target, and a log-normal distribution of it.
 
-    Evidence: the authors' code.
-
     **Shape:** features ``(n, d)`` -> three numbers for each row.
-
-    >>> method = ZeroInflatedLogNormal(4)
-    >>> list(method.loss(torch.randn(6, 4), torch.rand(6)))
-    ['chance', 'amount']
     """
 
-    family: ClassVar[str] = "lifetime value"
-    title: ClassVar[str] = "ZILN"
-    paper: ClassVar[str] = "Wang et al., 2019"
-    evidence: ClassVar[str] = "code"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "own"
+    family, title = "lifetime value", "ZILN"
+    paper, evidence = "Wang et al., 2019", "code"
+    tasks = ("value",)
+    native_statistic = "own"
 
     def __init__(self, n_features: int) -> None:
         super().__init__()
@@ -200,26 +190,19 @@ class TwoStage(PointMethod):
     NOTE[DIFF]: the two networks have hidden layers of their own but share the encoder, as all methods here do.
 
     **Shape:** features ``(n, d)`` -> a chance and an amount for each row.
-
-    >>> TwoStage(4).value(torch.randn(6, 4)).shape
-    torch.Size([6])
     """
 
-    family: ClassVar[str] = "lifetime value"
-    title: ClassVar[str] = "Two-stage"
-    paper: ClassVar[str] = "Drachen et al., ACSW 2018"
-    evidence: ClassVar[str] = "notes"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = True
-    native_statistic: ClassVar[str] = "own"
+    family, title = "lifetime value", "Two-stage"
+    paper, evidence = "Drachen et al., ACSW 2018", "notes"
+    tasks = ("value",)
+    native_statistic = "own"
 
     centre: Tensor
     spread: Tensor
 
     def __init__(self, n_features: int, *, gate: str = "product", n_hidden: int = 64) -> None:
         super().__init__()
-        if gate not in GATES:
-            raise UserError(f"gate must be one of {', '.join(GATES)}, but got gate={gate!r}")
+        check_choice(GATES, gate=gate)
         check_counts(n_hidden=n_hidden)
         self.gate = gate
         self.chance, self.amount = tower(n_features, n_hidden, 1), tower(n_features, n_hidden, 1)
@@ -253,18 +236,12 @@ class MultiTask(PointMethod):
     After the descriptions in later papers, which take it from ESMM (Ma et al., 2018).
 
     **Shape:** features ``(n, d)`` -> a chance and an amount for each row.
-
-    >>> bool((MultiTask(4).value(torch.randn(6, 4)) > 0).all())
-    True
     """
 
-    family: ClassVar[str] = "lifetime value"
-    title: ClassVar[str] = "MTL-MSE"
-    paper: ClassVar[str] = "Ma et al., SIGIR 2018"
-    evidence: ClassVar[str] = "notes"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = True
-    native_statistic: ClassVar[str] = "own"
+    family, title = "lifetime value", "MTL-MSE"
+    paper, evidence = "Ma et al., SIGIR 2018", "notes"
+    tasks = ("value",)
+    native_statistic = "own"
 
     spread: Tensor
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, huber_loss
 
 from diffor.core.distribution import Bins, Distribution, DistributionMethod, PointMethod
 from diffor.core.method import Method, weighted_mean
-from diffor.errors import UserError
 from diffor.methods.baselines.densities import centre_and_spread, training_quantiles
-from diffor.methods.baselines.settings import check_counts, check_not_negative
+from diffor.methods.baselines.settings import check_choice, check_counts, check_not_negative
 
 DECODINGS = ("argmax", "expectation")
 
@@ -95,31 +92,20 @@ class RangesAndBuckets(DistributionMethod):
     of its own. Ranges and buckets each have a softmax tower and an ordinal tower that teaches it.
 
     **Shape:** features ``(n, d)`` -> probabilities of 1 + R ranges, of B buckets in each of R, and a place in each.
-
-    >>> method = RangesAndBuckets(4)
-    >>> sorted(method.loss(torch.randn(6, 4), torch.rand(6)))
-    ['bucket', 'bucket_distillation', 'bucket_order', 'place', 'range', 'range_distillation', 'range_order']
     """
 
-    family: ClassVar[str] = "lifetime value"
-    title: ClassVar[str] = "MDME"
-    paper: ClassVar[str] = "Li et al., CIKM 2022"
-    evidence: ClassVar[str] = "notes"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = True
-    native_statistic: ClassVar[str] = "own"
+    family, title = "lifetime value", "MDME"
+    paper, evidence = "Li et al., CIKM 2022", "notes"
+    tasks = ("value",)
+    native_statistic = "own"
 
     edges: Tensor
 
     def __init__(self, n_features: int, *, n_ranges: int = 3, n_buckets: int = 8, decoding: str = "argmax") -> None:
         super().__init__()
-        if n_ranges < 1 or n_buckets < 2:
-            raise UserError(
-                "n_ranges must be at least 1 and n_buckets at least 2, but got "
-                f"n_ranges={n_ranges}, n_buckets={n_buckets}"
-            )
-        if decoding not in DECODINGS:
-            raise UserError(f"decoding must be one of {', '.join(DECODINGS)}, but got decoding={decoding!r}")
+        check_counts(n_ranges=n_ranges)
+        check_counts(2, n_buckets=n_buckets)
+        check_choice(DECODINGS, decoding=decoding)
         self.n_ranges, self.n_buckets, self.decoding = n_ranges, n_buckets, decoding
         count = n_ranges * n_buckets
         self.ranges, self.range_order = nn.Linear(n_features, 1 + n_ranges), OrdinalTower(n_features, 1, n_ranges)
@@ -208,19 +194,12 @@ class BucketChannels(PointMethod):
     it. A third term lets distances of the fused features follow distances of the targets.
 
     **Shape:** features ``(n, d)`` -> probabilities of J buckets, J channels of e numbers, a value.
-
-    >>> method = BucketChannels(4)
-    >>> list(method.loss(torch.randn(6, 4), torch.rand(6)))
-    ['value', 'bucket', 'similarity']
     """
 
-    family: ClassVar[str] = "lifetime value"
-    title: ClassVar[str] = "MDAN"
-    paper: ClassVar[str] = "Liu et al., PAKDD 2024"
-    evidence: ClassVar[str] = "notes"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = True
-    native_statistic: ClassVar[str] = "own"
+    family, title = "lifetime value", "MDAN"
+    paper, evidence = "Liu et al., PAKDD 2024", "notes"
+    tasks = ("value",)
+    native_statistic = "own"
 
     edges: Tensor
     centre: Tensor
@@ -230,8 +209,7 @@ class BucketChannels(PointMethod):
         self, n_features: int, *, n_buckets: int = 8, n_hidden: int = 32, similarity_weight: float = 0.1
     ) -> None:
         super().__init__()
-        if n_buckets < 2:
-            raise UserError(f"n_buckets, zero's among them, must be at least 2, but got n_buckets={n_buckets}")
+        check_counts(2, n_buckets=n_buckets)  # zero's among them
         check_counts(n_hidden=n_hidden)
         check_not_negative(similarity_weight=similarity_weight)
         self.n_buckets, self.similarity_weight = n_buckets, similarity_weight

@@ -10,7 +10,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod
 from diffor.core.method import Method, weighted_mean
-from diffor.errors import UserError
 from diffor.methods.baselines.densities import centre_and_spread, hold_at_ends, training_quantiles
 from diffor.methods.baselines.lifetime import (
     UNIT_SPREAD,
@@ -54,38 +53,23 @@ class OptimalDistribution(LogScaleMethod):
     is left behind before it could learn.
 
     **Shape:** features ``(n, d)`` -> three numbers for each of L heads, L shares.
-
-    >>> method = OptimalDistribution(4)
-    >>> list(method.loss(torch.randn(6, 4), torch.rand(6)))
-    ['likelihood', 'selection', 'divergence']
     """
 
-    family: ClassVar[str] = "lifetime value"
-    title: ClassVar[str] = "OptDist"
-    paper: ClassVar[str] = "Weng et al., CIKM 2024"
-    evidence: ClassVar[str] = "notes"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = True
-    native_statistic: ClassVar[str] = "own"
+    family, title = "lifetime value", "OptDist"
+    paper, evidence = "Weng et al., CIKM 2024", "notes"
+    tasks = ("value",)
+    native_statistic = "own"
     # A row that is not a head's own still has a share in it: under a very sharp head its loss would drown all others.
     spread_floor: ClassVar[float] = 0.05
 
     n_steps: Tensor
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        n_heads: int = 4,
-        n_hidden: int = 64,
-        focus: float = 2.0,
-        divergence_weight: float = 1.0,
-        n_annealing_steps: int = 1000,
-        n_warmup_steps: int = 100,
-    ) -> None:
+        self, n_features: int, *, n_heads: int = 4, n_hidden: int = 64, focus: float = 2.0,
+        divergence_weight: float = 1.0, n_annealing_steps: int = 1000, n_warmup_steps: int = 100,
+    ) -> None:  # fmt: skip
         super().__init__()
-        if n_heads < 2:
-            raise UserError(f"n_heads must be at least 2, but got n_heads={n_heads}")
+        check_counts(2, n_heads=n_heads)
         check_counts(n_hidden=n_hidden)
         check_counts(0, n_annealing_steps=n_annealing_steps, n_warmup_steps=n_warmup_steps)
         check_not_negative(focus=focus, divergence_weight=divergence_weight)
@@ -185,19 +169,12 @@ class ZeroInflatedLogistics(DistributionMethod):
     ``log1p`` of the target in units of the median positive one.
 
     **Shape:** features ``(n, d)`` -> a chance and three numbers for each of M components.
-
-    >>> method = ZeroInflatedLogistics(4)
-    >>> list(method.loss(torch.randn(6, 4), torch.rand(6)))
-    ['chance', 'amount']
     """
 
-    family: ClassVar[str] = "lifetime value"
-    title: ClassVar[str] = "HiLTV"
-    paper: ClassVar[str] = "Xu et al., SIGIR 2025"
-    evidence: ClassVar[str] = "notes"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = True
-    native_statistic: ClassVar[str] = "mean"
+    family, title = "lifetime value", "HiLTV"
+    paper, evidence = "Xu et al., SIGIR 2025", "notes"
+    tasks = ("value",)
+    native_statistic = "mean"
 
     unit: Tensor
     centre: Tensor
@@ -205,8 +182,7 @@ class ZeroInflatedLogistics(DistributionMethod):
 
     def __init__(self, n_features: int, *, n_components: int = 5) -> None:
         super().__init__()
-        if n_components < 1:
-            raise UserError(f"n_components must be at least 1, but got n_components={n_components}")
+        check_counts(n_components=n_components)
         self.chance, self.head = nn.Linear(n_features, 1), nn.Linear(n_features, 3 * n_components)
         for name, start in (("unit", 1.0), ("centre", 0.0), ("spread", 1.0)):
             self.register_buffer(name, torch.tensor(start))

@@ -23,7 +23,6 @@ LOG_SPREADS = (-7.0, 7.0)
 class StandardScale(nn.Module):
     """Moves targets to the mean (or median) 0 and the standard deviation 1 of the training targets, and back.
 
-    >>> import torch
     >>> scale = StandardScale()
     >>> scale.fit(torch.tensor([0.0, 0.5, 1.0]))
     >>> [round(value, 3) for value in scale(torch.tensor([0.5, 1.0])).tolist()]
@@ -63,12 +62,8 @@ class ValueRegression(PointMethod):
     An output of zero is the training mean (for absolute errors the median), so training starts from the best constant.
     """
 
-    family: ClassVar[str] = "point"
-    paper: ClassVar[str] = "textbook"
-    evidence: ClassVar[str] = "standard"
-    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "own"
+    family, paper, evidence = "point", "textbook", "standard"
+    native_statistic = "own"
     around_median: ClassVar[bool] = False
 
     def __init__(self, n_features: int) -> None:
@@ -98,16 +93,9 @@ class ValueRegression(PointMethod):
 
 
 class SquaredValue(ValueRegression):
-    """Value regression by squared errors: it learns the conditional mean. **Shape:** features ``(n, d)``.
+    """Value regression by squared errors: it learns the conditional mean."""
 
-    >>> import torch
-    >>> method = SquaredValue(n_features=4)
-    >>> method.prepare(torch.rand(8))
-    >>> list(method.loss(torch.randn(8, 4), torch.rand(8)))
-    ['value']
-    """
-
-    title: ClassVar[str] = "value regression, squared error"
+    title = "value regression, squared error"
 
     def penalty(self, output: Tensor, target: Tensor) -> Tensor:
         """Squared error."""
@@ -115,14 +103,13 @@ class SquaredValue(ValueRegression):
 
 
 class AbsoluteValue(ValueRegression):
-    """Value regression by absolute errors: it learns the conditional median. **Shape:** features ``(n, d)``.
+    """Value regression by absolute errors: it learns the conditional median.
 
-    >>> import torch
     >>> AbsoluteValue(n_features=4).penalty(torch.tensor([1.0]), torch.tensor([3.0])).tolist()
     [2.0]
     """
 
-    title: ClassVar[str] = "value regression, absolute error"
+    title = "value regression, absolute error"
     around_median: ClassVar[bool] = True
 
     def penalty(self, output: Tensor, target: Tensor) -> Tensor:
@@ -133,14 +120,11 @@ class AbsoluteValue(ValueRegression):
 class HuberValue(ValueRegression):
     """Value regression by Huber's loss: squared errors up to ``delta`` standard deviations, absolute beyond.
 
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
     >>> HuberValue(n_features=4).penalty(torch.tensor([0.5, 3.0]), torch.zeros(2)).tolist()
     [0.125, 2.5]
     """
 
-    title: ClassVar[str] = "value regression, Huber loss"
+    title = "value regression, Huber loss"
 
     def __init__(self, n_features: int, *, delta: float = 1.0) -> None:
         super().__init__(n_features)
@@ -153,23 +137,11 @@ class HuberValue(ValueRegression):
 
 
 class GaussianValue(DistributionMethod):
-    """Value regression by the normal likelihood: a mean and a spread for each row.
+    """Value regression by the normal likelihood: a mean and a spread for each row."""
 
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
-    >>> method = GaussianValue(n_features=4)
-    >>> method.distribution(torch.zeros(2, 4)).mean.shape
-    torch.Size([2])
-    """
-
-    family: ClassVar[str] = "point"
-    title: ClassVar[str] = "value regression, normal likelihood"
-    paper: ClassVar[str] = "textbook"
-    evidence: ClassVar[str] = "standard"
-    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "own"
+    family, title = "point", "value regression, normal likelihood"
+    paper, evidence = "textbook", "standard"
+    native_statistic = "own"
 
     def __init__(self, n_features: int) -> None:
         super().__init__()
@@ -198,7 +170,6 @@ class GaussianValue(DistributionMethod):
 def normal_penalty(centre: Tensor, log_spread: Tensor, target: Tensor) -> Tensor:
     """Negative log-likelihood of a normal, without its constant. **Shape:** ``(n,)`` each -> ``(n,)``.
 
-    >>> import torch
     >>> normal_penalty(torch.zeros(1), torch.zeros(1), torch.tensor([2.0])).tolist()
     [2.0]
     """
@@ -214,17 +185,9 @@ class RankedValue(ValueRegression):
 
     NOTE[DIFF]: the source's attributes and its pairs by one rater need labels that targets alone do not have, and
     pairs of equal targets are left out: the source pushes one of them up.
-
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
-    >>> sorted(RankedValue(n_features=4).loss(torch.randn(8, 4), torch.rand(8)))
-    ['order', 'value']
     """
 
-    title: ClassVar[str] = "AADB"
-    paper: ClassVar[str] = "Kong et al., ECCV 2016"
-    evidence: ClassVar[str] = "reimplementation"
+    title, paper, evidence = "AADB", "Kong et al., ECCV 2016", "reimplementation"
 
     def __init__(self, n_features: int, *, margin: float = 0.02, rank_weight: float = 1.0) -> None:
         super().__init__(n_features)
@@ -248,7 +211,6 @@ def pair_hinge(value: Tensor, y: Tensor, margin: float, weights: Tensor | None =
 
     **Shape:** ``(n,)``, ``(n,)``, weights ``(n,)`` -> a scalar.
 
-    >>> import torch
     >>> round(pair_hinge(torch.tensor([0.5, 0.4, 0.9]), torch.tensor([0.1, 0.2, 0.2]), margin=0.02).item(), 3)
     0.06
     """

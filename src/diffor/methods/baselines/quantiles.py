@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +10,8 @@ from torch.nn.functional import softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod
 from diffor.core.method import Method, weighted_mean
-from diffor.errors import UserError
 from diffor.methods.baselines.densities import centre_and_spread, inverse_softplus, training_quantiles
+from diffor.methods.baselines.settings import check_choice, check_counts
 
 STEP_ACTIVATIONS = ("softplus", "relu")
 DECODINGS = ("mean", "median")
@@ -94,10 +93,8 @@ class QuantileMethod(DistributionMethod):
 
     def __init__(self, n_features: int, n_quantiles: int, decoding: str) -> None:
         super().__init__()
-        if n_quantiles < 2:
-            raise UserError(f"n_quantiles must be at least 2, but got n_quantiles={n_quantiles}")
-        if decoding not in DECODINGS:
-            raise UserError(f"decoding must be one of {', '.join(DECODINGS)}, but got decoding={decoding!r}")
+        check_counts(2, n_quantiles=n_quantiles)
+        check_choice(DECODINGS, decoding=decoding)
         self.decoding = decoding
         self.head = nn.Linear(n_features, n_quantiles)
         self.register_buffer("levels", even_levels(n_quantiles))
@@ -127,22 +124,11 @@ class QuantileMethod(DistributionMethod):
 class QuantileRegression(QuantileMethod):
     """Quantile regression (Koenker and Bassett, 1978): one output for each of N levels, sorted when asked.
 
-    Evidence: textbook.
-
     **Shape:** features ``(n, d)`` -> ``(n, N)`` quantiles.
-
-    >>> method = QuantileRegression(4)
-    >>> method.distribution(torch.randn(6, 4)).values.shape
-    torch.Size([6, 100])
     """
 
-    family: ClassVar[str] = "quantiles"
-    title: ClassVar[str] = "Quantile regression"
-    paper: ClassVar[str] = "Koenker and Bassett, 1978"
-    evidence: ClassVar[str] = "standard"
-    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "median"
+    family, title = "quantiles", "Quantile regression"
+    paper, evidence = "Koenker and Bassett, 1978", "standard"
 
     start: Tensor
 
@@ -164,22 +150,12 @@ class QuantileRegression(QuantileMethod):
 class ConditionalQuantiles(QuantileMethod):
     """CQE (Lin et al., 2024): quantiles as running sums of steps that are never negative, so they cannot cross.
 
-    Evidence: the paper's formulas.
-
     **Shape:** features ``(n, d)`` -> ``(n, N)`` rising quantiles.
-
-    >>> method = ConditionalQuantiles(4)
-    >>> bool((method.quantiles(torch.randn(6, 4)).diff(dim=1) >= 0).all())
-    True
     """
 
-    family: ClassVar[str] = "watch time"
-    title: ClassVar[str] = "CQE"
-    paper: ClassVar[str] = "Lin et al., 2024"
-    evidence: ClassVar[str] = "paper"
-    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "mean"
+    family, title = "watch time", "CQE"
+    paper, evidence = "Lin et al., 2024", "paper"
+    native_statistic = "mean"
 
     units: Tensor
 
@@ -187,9 +163,7 @@ class ConditionalQuantiles(QuantileMethod):
         self, n_features: int, *, n_quantiles: int = 100, activation: str = "softplus", decoding: str = "mean"
     ) -> None:
         super().__init__(n_features, n_quantiles, decoding)
-        if activation not in STEP_ACTIVATIONS:
-            known = ", ".join(STEP_ACTIVATIONS)
-            raise UserError(f"activation must be one of {known}, but got activation={activation!r}")
+        check_choice(STEP_ACTIVATIONS, activation=activation)
         # NOTE[DIFF]: the authors take relu, under which a step that has once fallen to zero learns no more.
         self.activation = softplus if activation == "softplus" else torch.relu
         self.register_buffer("units", torch.full((n_quantiles,), 1 / n_quantiles))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +16,6 @@ from diffor.methods.baselines.binning import make_binning
 def borders_passed(index: Tensor, n_bins: int) -> Tensor:
     """Whether each rank lies above each border. **Shape:** ``(n,)`` -> ``(n, n_bins - 1)`` bool.
 
-    >>> import torch
     >>> borders_passed(torch.tensor([1]), n_bins=4).tolist()
     [[True, False, False]]
     """
@@ -29,7 +27,6 @@ def rank_probabilities(above: Tensor) -> Tensor:
 
     Where the probabilities of lying above rise from one border to the next, which cannot be, the lower one holds.
 
-    >>> import torch
     >>> rank_probabilities(torch.tensor([[0.75, 0.25], [0.5, 0.75]])).tolist()
     [[0.25, 0.5, 0.25], [0.5, 0.0, 0.5]]
     """
@@ -66,10 +63,8 @@ class RankMethod(DistributionMethod):
     probabilities that rise from border to border have been cut to fall.
     """
 
-    family: ClassVar[str] = "ranks"
-    tasks: ClassVar[tuple[str, ...]] = ("value", "grades")
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "own"
+    family = "ranks"
+    native_statistic = "own"
     head: nn.Linear | SharedDirection
 
     def __init__(
@@ -125,18 +120,9 @@ class CumulativeMethod(RankMethod):
 
 
 class IndependentBorders(CumulativeMethod):
-    """OR-CNN (Niu et al., 2016): an independent yes or no for each border, from a released reimplementation.
+    """OR-CNN (Niu et al., 2016): an independent yes or no for each border, from a released reimplementation."""
 
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
-    >>> IndependentBorders(n_features=4, n_grades=5).logits(torch.zeros(2, 4)).shape
-    torch.Size([2, 4])
-    """
-
-    title: ClassVar[str] = "OR-CNN"
-    paper: ClassVar[str] = "Niu et al., CVPR 2016"
-    evidence: ClassVar[str] = "reimplementation"
+    title, paper, evidence = "OR-CNN", "Niu et al., CVPR 2016", "reimplementation"
 
 
 class SharedBorders(CumulativeMethod):
@@ -144,17 +130,12 @@ class SharedBorders(CumulativeMethod):
 
     So the distributions of all rows are one family, shifted; none can be wider than another.
 
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
     >>> method = SharedBorders(n_features=4, n_grades=5)
     >>> [len(parameter) for parameter in method.parameters()]
     [4, 1]
     """
 
-    title: ClassVar[str] = "CORAL"
-    paper: ClassVar[str] = "Cao et al., PRL 2020"
-    evidence: ClassVar[str] = "code"
+    title, paper, evidence = "CORAL", "Cao et al., PRL 2020", "code"
 
     def __init__(
         self, n_features: int, *, n_grades: int | None = None, n_bins: int = 50, policy: str = "quantile"
@@ -180,17 +161,12 @@ class ConditionalMethod(RankMethod):
 class ConditionalBorders(ConditionalMethod):
     """CORN (Shi et al., 2021), from the authors' code: each border learns only from the rows that came so far.
 
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
     >>> method = ConditionalBorders(n_features=4, n_grades=4)
     >>> method.above(torch.zeros(1, 3)).tolist()
     [[0.5, 0.25, 0.125]]
     """
 
-    title: ClassVar[str] = "CORN"
-    paper: ClassVar[str] = "Shi et al., PAA 2023"
-    evidence: ClassVar[str] = "code"
+    title, paper, evidence = "CORN", "Shi et al., PAA 2023", "code"
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Mean over all pairs of a row and a border that it arrived at. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)``."""
@@ -201,18 +177,9 @@ class ConditionalBorders(ConditionalMethod):
 
 
 class ConditionalLikelihood(ConditionalMethod):
-    """CONDOR (Jenkinson et al., 2022), from the authors' code, with their likelihood: CORN's up to its divisor.
+    """CONDOR (Jenkinson et al., 2022), from the authors' code, with their likelihood: CORN's up to its divisor."""
 
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
-    >>> list(ConditionalLikelihood(n_features=4, n_grades=4).loss(torch.randn(6, 4), torch.rand(6)))
-    ['borders']
-    """
-
-    title: ClassVar[str] = "CONDOR, likelihood"
-    paper: ClassVar[str] = "Jenkinson et al., arXiv 2022"
-    evidence: ClassVar[str] = "code"
+    title, paper, evidence = "CONDOR, likelihood", "Jenkinson et al., arXiv 2022", "code"
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Sum over the borders arrived at, mean over rows. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
@@ -221,18 +188,9 @@ class ConditionalLikelihood(ConditionalMethod):
 
 
 class MarginalBorders(ConditionalMethod):
-    """CONDOR (Jenkinson et al., 2022), from the authors' code, with their default: cross-entropy of lying above.
+    """CONDOR (Jenkinson et al., 2022), from the authors' code, with their default: cross-entropy of lying above."""
 
-    **Shape:** features ``(n, d)``.
-
-    >>> import torch
-    >>> list(MarginalBorders(n_features=4, n_grades=4).loss(torch.randn(6, 4), torch.rand(6)))
-    ['borders']
-    """
-
-    title: ClassVar[str] = "CONDOR"
-    paper: ClassVar[str] = "Jenkinson et al., arXiv 2022"
-    evidence: ClassVar[str] = "code"
+    title, paper, evidence = "CONDOR", "Jenkinson et al., arXiv 2022", "code"
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Sum over borders, mean over rows. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
@@ -243,7 +201,6 @@ class MarginalBorders(ConditionalMethod):
 def shares_above(shares: Tensor) -> Tensor:
     """Share of the rows above each border. **Shape:** ``(K,)`` -> ``(K - 1,)``.
 
-    >>> import torch
     >>> shares_above(torch.tensor([0.5, 0.25, 0.25])).tolist()
     [0.5, 0.25]
     """

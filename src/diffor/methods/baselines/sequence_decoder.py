@@ -55,7 +55,6 @@ class SequenceDecoder(nn.Module):
 
     **Shape:** embedded tokens ``(n, s, width)``, features ``(n, d)`` -> ``(n, s, width)``.
 
-    >>> import torch
     >>> decoder = SequenceDecoder(4, n_tokens=10, width=16, n_layers=2, n_heads=4, n_hidden=32, dropout=0.0)
     >>> tokens, memory = torch.randint(0, 10, (3, 5)), decoder.remember(torch.randn(3, 4))
     >>> whole, _ = decoder(decoder.embedding(tokens), memory)
@@ -64,16 +63,9 @@ class SequenceDecoder(nn.Module):
     """
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        n_tokens: int,
-        width: int,
-        n_layers: int,
-        n_heads: int,
-        n_hidden: int,
+        self, n_features: int, *, n_tokens: int, width: int, n_layers: int, n_heads: int, n_hidden: int,
         dropout: float,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         check_counts(width=width, n_layers=n_layers, n_heads=n_heads, n_hidden=n_hidden)
         if width % n_heads:

@@ -20,7 +20,7 @@ from diffor.methods.baselines.error_adaptive import (
     restored_value,
     thresholds_at,
 )
-from diffor.methods.baselines.settings import check_not_negative
+from diffor.methods.baselines.settings import check_counts, check_not_negative
 
 TINY = 1e-12
 """What keeps logarithms and roots of probabilities and variances finite."""
@@ -33,31 +33,18 @@ class TPM(DistributionMethod):
     own leaf are trained; its prediction is the expected middle of a leaf.
 
     **Shape:** features ``(n, d)`` -> n distributions over the leaves.
-
-    >>> method = TPM(2, n_leaves=4)
-    >>> method.prepare(torch.linspace(0, 1, 101))
-    >>> method.distribution(torch.zeros(1, 2)).probabilities.shape
-    torch.Size([1, 4])
     """
 
-    family: ClassVar[str] = "watch time"
-    title: ClassVar[str] = "TPM"
-    paper: ClassVar[str] = "Lin et al., KDD 2023"
-    evidence: ClassVar[str] = "paper"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "mean"
+    family, title = "watch time", "TPM"
+    paper, evidence = "Lin et al., KDD 2023", "paper"
+    tasks = ("value",)
+    native_statistic = "mean"
 
     # NOTE[DIFF] the port sums the spread over the batch, with weight 1e-4: for 500 rows, 0.05 of the mean.
     def __init__(
-        self,
-        n_features: int,
-        *,
-        n_leaves: int = 32,
-        tree_weight: float = 1.0,
-        spread_weight: float = 0.05,
+        self, n_features: int, *, n_leaves: int = 32, tree_weight: float = 1.0, spread_weight: float = 0.05,
         square_weight: float = 1.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         check_leaves(n_leaves)
         check_not_negative(tree_weight=tree_weight, spread_weight=spread_weight, square_weight=square_weight)
@@ -160,34 +147,20 @@ class PTPM(DistributionMethod):
     by which a node sees only the rows that reach it, the probability to reach each node is learned on all rows.
 
     **Shape:** features ``(n, d)`` -> n distributions over the cells.
-
-    >>> method = PTPM(2, n_leaves=2, n_cells=4)
-    >>> method.prepare(torch.linspace(0, 1, 101))
-    >>> method.distribution(torch.zeros(1, 2)).probabilities.shape
-    torch.Size([1, 4])
     """
 
-    family: ClassVar[str] = "watch time"
-    title: ClassVar[str] = "PTPM"
-    paper: ClassVar[str] = "Chen et al., CIKM 2025"
-    evidence: ClassVar[str] = "notes"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = True
-    native_statistic: ClassVar[str] = "mean"
+    family, title = "watch time", "PTPM"
+    paper, evidence = "Chen et al., CIKM 2025", "notes"
+    tasks = ("value",)
+    native_statistic = "mean"
     LEAST_WIDTH: ClassVar[float] = 0.01
     """Part of all ranks that is divided evenly, so that no leaf vanishes."""
     ranks: Tensor
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        n_leaves: int = 16,
-        n_cells: int = 64,
-        reach_weight: float = 1.0,
-        spread_weight: float = 0.05,
-        square_weight: float = 1.0,
-    ) -> None:
+        self, n_features: int, *, n_leaves: int = 16, n_cells: int = 64, reach_weight: float = 1.0,
+        spread_weight: float = 0.05, square_weight: float = 1.0,
+    ) -> None:  # fmt: skip
         super().__init__()
         check_leaves(n_leaves)
         self.n_leaves = n_leaves
@@ -278,36 +251,22 @@ class CREAD(DistributionMethod):
     towards the tail and is chosen on training targets, where the errors of learning and of restoring are smallest.
 
     **Shape:** features ``(n, d)`` -> n distributions over the bins between thresholds.
-
-    >>> method = CREAD(2, n_thresholds=4)
-    >>> method.prepare(torch.linspace(0, 1, 101))
-    >>> method.distribution(torch.zeros(1, 2)).probabilities.shape
-    torch.Size([1, 4])
     """
 
-    family: ClassVar[str] = "watch time"
-    title: ClassVar[str] = "CREAD"
-    paper: ClassVar[str] = "Sun et al., AAAI 2024"
-    evidence: ClassVar[str] = "paper"
-    tasks: ClassVar[tuple[str, ...]] = ("value",)
-    is_reconstruction: ClassVar[bool] = False
-    native_statistic: ClassVar[str] = "own"
+    family, title = "watch time", "CREAD"
+    paper, evidence = "Sun et al., AAAI 2024", "paper"
+    tasks = ("value",)
+    native_statistic = "own"
     thresholds: Tensor
     alpha: Tensor
 
     # NOTE[DIFF] the port sums the order term over the batch, with weight 2e-5: for 500 rows, 0.01 of the mean.
     def __init__(
-        self,
-        n_features: int,
-        *,
-        n_thresholds: int = 50,
-        restoring_factor: float = 50.0,
-        square_weight: float = 1.0,
+        self, n_features: int, *, n_thresholds: int = 50, restoring_factor: float = 50.0, square_weight: float = 1.0,
         order_weight: float = 0.01,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
-        if n_thresholds < 2:
-            raise UserError(f"n_thresholds must be at least 2, but got n_thresholds={n_thresholds}")
+        check_counts(2, n_thresholds=n_thresholds)
         check_not_negative(restoring_factor=restoring_factor, square_weight=square_weight, order_weight=order_weight)
         self.restoring_factor, self.square_weight, self.order_weight = restoring_factor, square_weight, order_weight
         self.output = nn.Linear(n_features, n_thresholds)

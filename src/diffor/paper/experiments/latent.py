@@ -146,7 +146,7 @@ MAX_ROWS, MAX_LOOKED_AT = 5000, 1000
 
 def run_latent(dataset: str, root: str | None = None, size: str | None = None, seed: int = 0) -> Findings:
     """Train the paper's model on a data set, and look at its heads on test rows beside those of an untrained one."""
-    from diffor.bench.peers.ours import own_settings
+    from diffor.bench.peers.methods import own_settings
     from diffor.datasets import DATASETS
     from diffor.estimators.api import DiffoRRegressor
 
@@ -158,7 +158,9 @@ def run_latent(dataset: str, root: str | None = None, size: str | None = None, s
     found = []
     for extra in ({}, UNTRAINED):
         given = {**SETTINGS[size], **extra, "bounds": source.bounds, "random_state": seed, "verbose": 0}
-        model = DiffoRRegressor("paper", **own_settings("paper", given)).fit(samples.x.iloc[train], samples.y[train])
+        model = DiffoRRegressor("paper", **own_settings("diffor-paper", given)).fit(
+            samples.x.iloc[train], samples.y[train]
+        )
         found.append(heads_of(model, samples.x.iloc[test]))
     named = f"The preset paper, size {size}," if size else "The preset paper"
     about = (
