@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 
 from diffor.errors import UserError
-from diffor.training.checkpoint import write_atomically
+from diffor.files.atomic import write_atomically
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --soft: #5c5c5c; --line: #d4d4d4; --paper: #ffffff; }

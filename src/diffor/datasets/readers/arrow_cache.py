@@ -38,7 +38,7 @@ from diffor.datasets.readers.text_blocks import (
 )
 from diffor.datasets.samples import Rows
 from diffor.errors import UserError
-from diffor.files.tables import DataError, replacing
+from diffor.files.atomic import DataError, replacing
 
 VERSION = 1
 """Raised when the content of a cache changes: older ones are then built anew."""
