@@ -21,10 +21,10 @@ from typing import Any
 
 from diffor import DiffoRRegressor
 from diffor.datasets import DATASETS
+from diffor.files.atomic import write_atomically
 from diffor.files.provenance import origin
 from diffor.paper.theory.model_diagnosis import diagnose_model, diagnosis_sections
 from diffor.reports.html import as_text, html_page, write_page
-from diffor.training.checkpoint import write_atomically
 
 RESULTS = Path(__file__).resolve().parent / "results"
 MODELS: dict[str, dict[str, Any]] = {

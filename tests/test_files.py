@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from diffor.files import tables
-from diffor.files.tables import DataError, check_numbers, column_names, read_chunks, read_table, replacing, table_writer
+from diffor.files.tables import DataError, check_numbers, column_names, read_chunks, read_table, table_writer
 
 
 def write_csv(path: Path, text: str) -> Path:
@@ -256,26 +256,6 @@ def test_what_is_written_in_pieces_is_read_as_one(tmp_path: Path, table: pd.Data
     result = read_table(path, text=["id"])
     pd.testing.assert_frame_equal(result, table, check_dtype=False)
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permissions and links are those of POSIX")
-def test_new_files_have_the_usual_permissions_and_links_stay(tmp_path: Path) -> None:
-    new = tmp_path / "new.csv"
-    mask = os.umask(0o027)
-    try:
-        with replacing(new) as temporary:
-            temporary.write_text("x\n")
-    finally:
-        os.umask(mask)
-    assert new.stat().st_mode & 0o777 == 0o640
-    new.chmod(0o604)
-    link = tmp_path / "link.csv"
-    link.symlink_to(new)
-    with replacing(link) as temporary:
-        temporary.write_text("y\n")
-    assert link.is_symlink()
-    assert new.read_text() == "y\n"
-    assert new.stat().st_mode & 0o777 == 0o604
 
 
 def test_parquet_counts_its_rows_beforehand(tmp_path: Path, table: pd.DataFrame) -> None:

@@ -6,12 +6,12 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from diffor.datasets.paper.image_sets import AESTHETICS, AGE
+from diffor.datasets.paper.table_sets import LIFETIME, WATCH_TIME
 
 import diffor.methods.baselines
 from diffor.bench import published
 from diffor.bench.published import PUBLISHED_FILE, read_published
-from diffor.datasets.paper.image_sets import AESTHETICS, AGE
-from diffor.datasets.paper.table_sets import LIFETIME, WATCH_TIME
 from diffor.methods import METHODS
 from diffor.metrics import METRICS
 

@@ -52,15 +52,6 @@ def test_pack_keeps_facts_beside_tensors(tmp_path):
     assert torch.equal(tensors["a"], TENSORS["a"])
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
-    path = tmp_path / "file"
-    write_atomically(path, b"old")
-    with pytest.raises(TypeError):
-        write_atomically(path, "not bytes")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_an_existing_folder_is_replaced_only_if_asked(folder):
     with pytest.raises(FileExistsError, match="exists already: choose another folder or pass overwrite=True"):
         save_folder(folder, {}, {})

@@ -39,7 +39,7 @@ def check_model_output(out: Path, force: bool, checkpoint: str | None) -> None:
 
 def save_model(model: Any, out: Path, notes: dict[str, Any] | None, force: bool) -> None:
     """Write a fitted model and, beside it, what is to be remembered of its columns, if anything is."""
-    from diffor.training.checkpoint import write_atomically
+    from diffor.files.atomic import write_atomically
 
     try:
         model.save(out, overwrite=force)

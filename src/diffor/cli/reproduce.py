@@ -135,9 +135,9 @@ def _with_found(plan: Plan, root: str | None) -> Plan | None:
 
 
 def _write(findings: Findings, folder: Path, stem: str, name: str) -> None:
+    from diffor.files.atomic import write_atomically
     from diffor.files.provenance import origin
     from diffor.reports.html import html_page, write_page
-    from diffor.training.checkpoint import write_atomically
 
     folder.mkdir(parents=True, exist_ok=True)
     content = {"experiment": name, **origin("diffor", sys.argv[1:]), **findings.numbers}

@@ -27,9 +27,10 @@ from diffor.estimators.fitting import note_columns, settle_settings, train_membe
 from diffor.estimators.grades import GradeEstimator
 from diffor.estimators.inputs import PassedRows
 from diffor.estimators.settings import train_on_encoder
+from diffor.files.atomic import write_atomically
 from diffor.files.tables import DataError
 from diffor.training.batches import Rows
-from diffor.training.checkpoint import CheckpointError, write_atomically
+from diffor.training.checkpoint import CheckpointError
 from diffor.training.distributed import World
 from diffor.training.side_columns import read_sides, side_tensors
 from diffor.training.streaming.lanes import Lanes

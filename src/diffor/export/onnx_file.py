@@ -19,7 +19,7 @@ from diffor.export.images import describe_pixels
 from diffor.export.refusal import ExportError
 from diffor.export.values import write_values
 from diffor.files import provenance
-from diffor.training.checkpoint import write_atomically
+from diffor.files.atomic import write_atomically
 
 FORMAT = 2
 METADATA = "diffor"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from diffor.errors import UserError
+from diffor.files.atomic import DataError as DataError
+from diffor.files.atomic import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,10 +27,6 @@ OUTPUT_SUFFIXES = (".csv", *PARQUET_SUFFIXES)
 _NAMELESS = re.compile(r"Unnamed: \d+|__index_level_\d+__")  # what pandas calls a column that has no name
 
 Write = Callable[["pd.DataFrame"], None]
-
-
-class DataError(UserError):
-    """A file cannot be used; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -277,32 +273,6 @@ def check_table_output(path: Path, force: bool) -> None:
     if is_parquet(path):
         _require_pyarrow(path)
     check_output(path, force)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to; at the end it takes the other's place in one step, after an error it goes."""
-    path = path.resolve()  # a link stays a link
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask())
-        yield temporary
-        with temporary.open("r+b") as file:
-            os.fsync(file.fileno())  # else a power failure could leave the name and lose the content
-        os.replace(temporary, path)
-    except OSError as error:
-        raise DataError(f"{path} cannot be written, but got {error.strerror or error}; free or change it") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def umask() -> int:
-    """Permissions that the user's new files lack; it can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 @contextmanager

@@ -86,8 +86,10 @@ def load_split(seed: int) -> Split:
 
 def fit_diffor(split: Split, seed: int, quick: bool = False) -> DiffoRRegressor:
     """DiffoR with the settings of a preset, and nothing tuned."""
-    preset, steps = ("fast", {"max_steps": 60}) if quick else ("balanced", {})
-    return DiffoRRegressor(preset, **steps, bounds=BOUNDS, random_state=seed).fit(split.X_train, split.y_train)
+    model = DiffoRRegressor(bounds=BOUNDS, random_state=seed)
+    if quick:
+        model.set_params(preset="fast", max_steps=60)
+    return model.fit(split.X_train, split.y_train)
 
 
 def answer_of(model: DiffoRRegressor, split: Split) -> Contender:

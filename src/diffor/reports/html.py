@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from diffor.errors import UserError
-from diffor.training.checkpoint import write_atomically
+from diffor.files.atomic import write_atomically
 
 FILES = Path(__file__).parent / "page_files"
 """The template of a page, its style, and the script of sortable tables."""

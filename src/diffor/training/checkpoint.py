@@ -1,11 +1,10 @@
-"""Files: weights as safetensors and everything else as JSON, written atomically and checked when read."""
+"""Saved models and checkpoints: weights as safetensors and all else as JSON, whole or absent, checked when read."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,32 +17,15 @@ from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
 from diffor.errors import UserError
-from diffor.files.tables import umask
+from diffor.files.atomic import write_atomically as write_atomically
 
 FORMAT = 2
 """Version of the folder layout; raised when an older DiffoR could not read what a newer one writes."""
-OLDER_FORMATS = (1,)
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 class CheckpointError(UserError):
     """A saved file cannot be used; the message says why and what to do."""
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file in one step: a crash leaves the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~umask())  # temporary files are private, finished ones are as usual
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def pack(tensors: dict[str, Tensor], facts: dict[str, Any]) -> bytes:
@@ -52,12 +34,9 @@ def pack(tensors: dict[str, Tensor], facts: dict[str, Any]) -> bytes:
     return tensors_to_bytes(contiguous, metadata={"facts": json.dumps(facts)})
 
 
-def unpack(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what :func:`pack` wrote."""
-    return _unpack(_read(path), path)
-
-
-def _unpack(content: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def unpack(path: Path, content: bytes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What :func:`pack` wrote to a file, which is read unless its ``content`` is known."""
+    content = _read(path) if content is None else content
     try:
         tensors = tensors_from_bytes(content)
         length = int.from_bytes(content[:8], "little")
@@ -68,10 +47,7 @@ def _unpack(content: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, An
 
 
 def save_folder(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor], overwrite: bool = False) -> None:
-    """Write a model folder: complete or not at all.
-
-    An existing folder is replaced only if asked, and only if it is a model folder.
-    """
+    """Write a model folder: complete or not at all; only a model folder is ever replaced, and only if asked."""
     with new_folder(Path(folder), overwrite) as fresh:
         write_files(fresh, config, tensors)
 
@@ -88,25 +64,23 @@ def write_files(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]
 @contextmanager
 def new_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
     """A fresh folder to write a model's files in, which takes its place when all are there, or leaves no trace."""
-    if folder.exists():
-        if not overwrite:
-            raise FileExistsError(f"{folder} exists already: choose another folder or pass overwrite=True")
-        if not (folder / CONFIG).exists():
-            raise FileExistsError(f"{folder} exists and is not a DiffoR model, so it is not replaced: choose another")
+    if folder.exists() and not overwrite:
+        raise FileExistsError(f"{folder} exists already: choose another folder or pass overwrite=True")
+    if folder.exists() and not (folder / CONFIG).exists():
+        raise FileExistsError(f"{folder} exists and is not a DiffoR model, so it is not replaced: choose another")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        fresh.chmod(0o777 & ~umask())
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as beside:
+        fresh, old = Path(beside, "new"), Path(beside, "old")
+        fresh.mkdir()  # with the usual permissions, which a temporary folder lacks
         yield fresh
         if folder.exists():
-            old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
-            os.replace(folder, old / folder.name)
+            os.replace(folder, old)
+        try:
             os.replace(fresh, folder)
-            shutil.rmtree(old)
-        else:
-            os.replace(fresh, folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        except BaseException:
+            if old.exists():
+                os.replace(old, folder)
+            raise
 
 
 def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -120,11 +94,6 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise CheckpointError(f"{folder / CONFIG} is damaged ({error}); save the model again") from error
     if not isinstance(config, dict) or "format" not in config or "weights_sha256" not in config:
         raise CheckpointError(f"{folder / CONFIG} is not a DiffoR model's; pass the folder that save() wrote")
-    if config["format"] in OLDER_FORMATS:
-        raise CheckpointError(
-            f"{folder} was written by an older version, diffor {config.get('version', 'unknown')}, whose models had "
-            "another core: fit the model again, or install the version that wrote it"
-        )
     if config["format"] != FORMAT:
         raise CheckpointError(
             f"{folder} has format {config['format']}, this DiffoR reads format {FORMAT}: "
@@ -136,7 +105,7 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"{folder / WEIGHTS} is not the file that {CONFIG} was saved with (truncated, changed or swapped): "
             "copy the whole folder again or save the model again"
         )
-    return config, _unpack(content, folder / WEIGHTS)[0]
+    return config, unpack(folder / WEIGHTS, content)[0]
 
 
 def _read(path: Path) -> bytes:

@@ -1,5 +1,4 @@
 import math
-from itertools import pairwise
 
 import pytest
 import torch
@@ -22,10 +21,6 @@ MAKERS = {
 every_denoiser = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
 
-def count(module: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
 # Time waves.
 
 
@@ -40,20 +35,10 @@ def test_time_waves_are_bounded_and_distinct():
 
 
 @every_denoiser
-@pytest.mark.parametrize("n_increments", [1, 2, 8])
-def test_output_has_the_shape_of_the_noisy_increments(make, n_increments):
-    denoiser = make(n_increments=n_increments)
-    output = denoiser(torch.randn(5, n_increments), torch.randn(5, 6), torch.randint(1, 100, (5,)))
-    assert output.shape == (5, n_increments)
-    assert torch.isfinite(output).all()
-
-
-@every_denoiser
 @pytest.mark.parametrize(
     ("noisy", "features", "times"),
     [
         ((5, 3), (5, 1), ()),
-        ((5, 3), (5, 1), (3,)),
         ((5, 3), (5, 3), (5, 3)),
         ((5, 1), (5, 3), (1, 3)),
         ((1,), (7,), ()),
@@ -88,15 +73,6 @@ def test_output_depends_on_noise_features_and_time(make):
 
 
 @every_denoiser
-def test_rows_do_not_influence_each_other(make):
-    torch.manual_seed(0)
-    denoiser = make().eval()
-    noisy, features, t = torch.randn(6, 4), torch.randn(6, 6), torch.randint(1, 100, (6,))
-    alone = torch.cat([denoiser(noisy[i : i + 1], features[i : i + 1], t[i : i + 1]) for i in range(6)])
-    torch.testing.assert_close(denoiser(noisy, features, t), alone, rtol=1e-4, atol=1e-5)
-
-
-@every_denoiser
 def test_every_increment_sees_every_other(make):
     torch.manual_seed(0)
     noisy = torch.randn(1, 4, requires_grad=True)
@@ -114,15 +90,7 @@ def test_dropout_acts_while_training_only(make):
     assert torch.equal(denoiser.eval()(*arguments), denoiser(*arguments))
 
 
-@every_denoiser
-def test_each_layer_adds_the_same_number_of_parameters(make):
-    sizes = [count(make(n_layers=n)) for n in (1, 2, 3, 4)]
-    steps = {later - earlier for earlier, later in pairwise(sizes)}
-    assert len(steps) == 1
-    assert steps.pop() > 0
-
-
-@pytest.mark.parametrize("count", [1, 3, 8, 13])
+@pytest.mark.parametrize("count", [1, 8])
 def test_the_layer_of_scales_is_the_standard_one(count):
     torch.manual_seed(0)
     layer = ScaleLayer(width=24, n_attention_heads=3, dropout=0.1).eval()
@@ -151,12 +119,6 @@ def test_predictions_in_pieces_are_those_of_all_rows_at_once():
         torch.testing.assert_close(denoiser(noisy, features, torch.tensor(10)), whole, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("n_heads", [1, 2, 4, 8, 16])
-def test_the_number_of_attention_heads_is_respected(n_heads):
-    denoiser = MAKERS["transformer"](n_attention_heads=n_heads, n_layers=3)
-    assert [layer.self_attn.num_heads for layer in denoiser.layers.layers] == [n_heads] * 3
-
-
 def test_the_number_of_attention_heads_changes_the_answer():
     arguments = torch.randn(5, 4), torch.randn(5, 6), torch.tensor(10)
     one, four = MAKERS["transformer"](n_attention_heads=1).eval(), MAKERS["transformer"](n_attention_heads=4).eval()
@@ -169,10 +131,9 @@ def test_the_papers_transformer_is_the_default():
     assert [(layer.self_attn.num_heads, layer.dropout.dropped) for layer in layers] == [(8, round(0.1 * 256))] * 2
 
 
-@pytest.mark.parametrize(("width", "heads"), [(30, 8), (16, 0), (16, 3)])
+@pytest.mark.parametrize(("width", "heads"), [(16, 0), (16, 3)])
 def test_a_width_that_heads_cannot_share_is_refused(width, heads):
-    message = f"width must be a multiple of n_attention_heads, but got width={width}, n_attention_heads={heads}"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"multiple .*width={width}, n_attention_heads={heads}"):
         TransformerDenoiser(4, 6, width=width, n_attention_heads=heads)
 
 
@@ -190,7 +151,7 @@ def test_an_output_does_not_change_a_bit_with_the_number_of_rows(make):
 # Heads.
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 12])
+@pytest.mark.parametrize("count", [1, 5])
 def test_heads_answer_within_the_width(count):
     increments = IncrementHeads(count)(100 * torch.randn(50, count, count))
     assert increments.shape == (50, count)
@@ -222,16 +183,12 @@ def test_each_head_has_its_own_weights():
 
 def test_heads_are_the_papers_formula():
     torch.manual_seed(0)
-    heads, estimates = IncrementHeads(3, hidden=4), torch.randn(2, 3, 3)
+    heads, estimates = IncrementHeads(3, hidden=4), torch.randn(2, 5, 3, 3)
     for k in range(3):
-        hidden = torch.nn.functional.silu(estimates[:, k] @ heads.first[k] + heads.first_bias[k])
+        hidden = torch.nn.functional.silu(estimates[..., k, :] @ heads.first[k] + heads.first_bias[k])
         logit = hidden @ heads.second[k] + heads.second_bias[k]
-        torch.testing.assert_close(heads(estimates)[:, k], torch.sigmoid(logit) / 3)
-        torch.testing.assert_close(heads.logits(estimates)[:, k], logit)
-
-
-def test_heads_keep_leading_dimensions():
-    assert IncrementHeads(3)(torch.randn(2, 4, 3, 3)).shape == (2, 4, 3)
+        torch.testing.assert_close(heads(estimates)[..., k], torch.sigmoid(logit) / 3)
+        torch.testing.assert_close(heads.logits(estimates)[..., k], logit)
 
 
 def test_fresh_heads_are_not_saturated():

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from diffor.core.method import Encoder, OrdinalModel
 from diffor.core.row_noise import row_keys
 from diffor.methods.diffor import Diffusion, FlowMatching, IncrementDiffusion, MLPDenoiser, TransformerDenoiser
 from diffor.methods.diffor.chain_times import LONG_CHAIN, SHORT_CHAIN, default_chain
@@ -83,10 +82,10 @@ def by_hand(method: IncrementDiffusion, features, y, weights, seed):
 
 
 @pytest.mark.parametrize("n_draws", [1, 3])
-@pytest.mark.parametrize("weights", [torch.ones(12), torch.linspace(0, 2, 12)], ids=["unweighted", "weighted"])
 @pytest.mark.parametrize("objective", ["full", "one_call"])
 @pytest.mark.parametrize("denoiser", ["mlp", "transformer"])
-def test_terms_equal_algorithm_one_by_hand(objective, denoiser, weights, n_draws):
+def test_terms_equal_algorithm_one_by_hand(objective, denoiser, n_draws):
+    weights = torch.linspace(0, 2, 12)
     settings = {"parameterization": "noise", "schedule": "linear", "objective": objective, "denoiser": denoiser}
     method = small(n_draws=n_draws, **settings)
     features, y, _ = rows(12)
@@ -95,17 +94,6 @@ def test_terms_equal_algorithm_one_by_hand(objective, denoiser, weights, n_draws
     terms = method.loss(features, y, weights)
     torch.testing.assert_close(3 * terms["denoise"], diffusion, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(3 * terms["increment"], 10 * increment, rtol=1e-4, atol=1e-6)
-
-
-def test_increment_weight_scales_its_term_alone():
-    features, y, _ = rows(12)
-    terms = []
-    for weight in (1.0, 7.0):
-        method = small(increment_weight=weight)
-        torch.manual_seed(1)
-        terms.append(method.loss(features, y))
-    torch.testing.assert_close(terms[1]["increment"], 7 * terms[0]["increment"])
-    torch.testing.assert_close(terms[1]["denoise"], terms[0]["denoise"])
 
 
 @torch.no_grad()
@@ -120,8 +108,9 @@ def mean_terms(method: IncrementDiffusion, weights, n_batches=40):
     return {name: (float(v.mean()), float(v.std()) / math.sqrt(n_batches)) for name, v in values.items()}
 
 
-@pytest.mark.parametrize("weights", [None, torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0])], ids=["unweighted", "weighted"])
-@pytest.mark.parametrize("spacing", ["linear", "shared"])
+@pytest.mark.parametrize(
+    ("spacing", "weights"), [("linear", torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0])), ("shared", None)], ids=str
+)
 def test_one_call_objective_is_unbiased(weights, spacing):
     settings = {"spacing": spacing, "aligned_share": 0.3}
     one = mean_terms(small(objective="one_call", **settings).eval(), weights)
@@ -146,23 +135,6 @@ def test_a_row_of_weight_zero_counts_for_nothing(objective):
     other_features, other_y = features.clone(), y.clone()
     other_features[0], other_y[0] = 9.0, 1 - y[0]
     torch.testing.assert_close(total(other_features, other_y), total(features, y))
-    features.requires_grad_()
-    total(features, y).backward()
-    assert (features.grad[0] == 0).all()
-    assert (features.grad[1:] != 0).any()
-
-
-@pytest.mark.parametrize("objective", ["full", "one_call"])
-def test_a_row_of_weight_zero_equals_removing_it(objective):
-    method = small(objective=objective)
-    features, y, _ = rows(4)
-
-    def term(weights):
-        torch.manual_seed(2)
-        return method.loss(features, y, torch.tensor(weights))["denoise"]
-
-    each = [term([4.0 * (i == j) for i in range(4)]) for j in range(4)]
-    torch.testing.assert_close(term([0.0, 4 / 3, 4 / 3, 4 / 3]), torch.stack(each[1:]).mean())
 
 
 def test_every_parameter_learns():
@@ -175,7 +147,7 @@ def test_every_parameter_learns():
 # Times.
 
 
-@pytest.mark.parametrize(("spacing", "share"), [("linear", 0.5), ("log", 0.2), ("shared", 0.5), ("linear", 1.0)])
+@pytest.mark.parametrize(("spacing", "share"), [("linear", 0.5), ("log", 0.2), ("shared", 1.0)])
 def test_drawn_times_follow_the_mixture(spacing, share):
     method, n = small(spacing=spacing, aligned_share=share), 200_000
     torch.manual_seed(0)
@@ -199,7 +171,7 @@ def test_times_can_be_drawn_uniformly_for_the_full_objective():
     assert np.bincount(t.flatten().numpy()).tolist() == [0] + [50] * 20  # stratified: exactly even
 
 
-@pytest.mark.parametrize(("n", "n_draws"), [(1, 1), (5, 1), (5, 4)])
+@pytest.mark.parametrize(("n", "n_draws"), [(1, 1), (5, 4)])
 def test_every_head_has_a_draw_however_small_the_batch(n, n_draws):
     t, aligned = small(n_draws=n_draws).draw_times(n, torch.device("cpu"))
     assert t.shape[0] >= n_draws
@@ -221,7 +193,7 @@ def test_more_draws_of_the_same_rows_steady_the_loss():
 # The chain.
 
 
-@pytest.mark.parametrize("n_increments", [2, 3, 8, 12])
+@pytest.mark.parametrize("n_increments", [3, 12])
 @pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
 def test_a_prediction_costs_one_denoiser_call_per_increment(n_increments, decoding):
     method, calls = small(n_increments=n_increments, decoding=decoding).eval(), []
@@ -232,26 +204,6 @@ def test_a_prediction_costs_one_denoiser_call_per_increment(n_increments, decodi
     if decoding == "chain" and n_increments < SHORT_CHAIN:  # a short chain would blur the distribution
         n_calls = len({*method.aligned_times, *aligned_times(LONG_CHAIN, 20)})
     assert calls == [(7, 5, n_increments)] * n_calls
-
-
-class CountingEncoder(Encoder):
-    out_features = 2
-
-    def __init__(self):
-        super().__init__()
-        self.seen = 0
-
-    def forward(self, *inputs):
-        self.seen += len(inputs[0])
-        return inputs[0]
-
-
-@pytest.mark.parametrize("n_samples", [1, 16, 64])
-def test_the_encoder_runs_once_per_row(n_samples):
-    model = OrdinalModel(CountingEncoder(), small()).eval()
-    features, _, keys = rows(32)
-    model.predict((features,), keys, n_samples)
-    assert model.encoder.seen == 32
 
 
 @pytest.mark.parametrize(
@@ -282,9 +234,8 @@ class Oracle(nn.Module):
 
 @pytest.mark.parametrize("process", ["diffusion", "flow_matching"])
 @pytest.mark.parametrize("decoding", ["chain", "fusion"])
-@pytest.mark.parametrize("eta", [0.0, 1.0])
-def test_a_perfect_denoiser_predicts_the_target(process, decoding, eta):
-    method = small(process=process, parameterization="clean", decoding=decoding, eta=eta)
+def test_a_perfect_denoiser_predicts_the_target(process, decoding):
+    method = small(process=process, parameterization="clean", decoding=decoding, eta=1.0)
     features, y, keys = rows(9)
     method.denoiser = Oracle(stretch(split_increments(y, 3)))
     samples = method.predict(features, keys, 4).samples
@@ -315,10 +266,9 @@ def test_heads_decoding_aggregates_the_heads():
 
 
 @pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
-@pytest.mark.parametrize("parameterization", ["velocity", "noise", "clean"])
-@pytest.mark.parametrize("eta", [0.0, 1.0])
-def test_samples_stay_inside_the_unit_interval(decoding, parameterization, eta):
-    method = small(decoding=decoding, parameterization=parameterization, eta=eta).eval()
+@pytest.mark.parametrize("parameterization", ["velocity", "noise"])
+def test_samples_stay_inside_the_unit_interval(decoding, parameterization):
+    method = small(decoding=decoding, parameterization=parameterization, eta=1.0).eval()
     with torch.no_grad():
         for parameter in method.parameters():
             parameter.mul_(5)  # far from anything trained
@@ -337,12 +287,7 @@ def test_predictions_repeat_and_leave_the_global_generator_alone():
     assert np.array_equal(method.predict(features, keys, 7).samples, first)
     torch.manual_seed(0)
     assert torch.equal(torch.rand(1), after)
-
-
-def test_ancestral_noise_makes_samples_differ_from_deterministic_ones():
-    features, _, keys = rows(5)
-    plain, ancestral = (small(eta=eta).eval().predict(features, keys, 7).samples for eta in (0.0, 1.0))
-    assert abs(plain - ancestral).max() > 1e-3
+    assert abs(small(eta=0.0).eval().predict(features, keys, 7).samples - first).max() > 1e-3
 
 
 # Fusion.
@@ -379,7 +324,7 @@ def test_fusion_weights_are_saved_with_the_model():
     assert torch.equal(other.fusion_weights, method.fusion_weights)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_small_change_of_fusion_weights_is_better(seed):
     generator = torch.Generator().manual_seed(seed)
     errors = torch.randn(200, 4, generator=generator) @ torch.randn(4, 4, generator=generator)
@@ -400,12 +345,6 @@ def test_independent_errors_are_weighted_by_their_precision():
     torch.testing.assert_close(fit_fusion(errors), expected, rtol=0, atol=0.02)
 
 
-def test_fusion_of_identical_or_perfect_times_is_even():
-    same = torch.randn(50, 1).expand(50, 4)
-    torch.testing.assert_close(fit_fusion(same), torch.full((4,), 0.25), rtol=0, atol=1e-3)
-    torch.testing.assert_close(fit_fusion(torch.zeros(50, 4)), torch.full((4,), 0.25))
-
-
 # Ablations.
 
 
@@ -418,24 +357,21 @@ def runs(method: IncrementDiffusion) -> bool:
     return bool(finite and samples.min() >= 0 and samples.max() <= 1)
 
 
-@pytest.mark.parametrize("n_increments", range(1, 13))
-@pytest.mark.parametrize("n_attention_heads", [1, 2, 4, 8])
+@pytest.mark.parametrize(("n_increments", "n_attention_heads"), [(1, 8), (2, 1), (7, 4), (12, 2)])
 def test_every_number_of_increments_and_attention_heads_runs(n_increments, n_attention_heads):
     method = small(denoiser="transformer", n_increments=n_increments, n_attention_heads=n_attention_heads)
     assert isinstance(method.denoiser, TransformerDenoiser)
     assert runs(method)
 
 
-@pytest.mark.parametrize("objective", ["one_call", "full"])
-@pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
+@pytest.mark.parametrize(("objective", "decoding"), [("full", "heads"), ("one_call", "chain"), ("one_call", "fusion")])
 @pytest.mark.parametrize(
     "changes",
     [
         {},
-        {"n_increments": 1},
+        {"n_increments": 1, "spacing": "shared"},
         {"spacing": "shared"},
         {"spacing": "log"},
-        {"n_increments": 1, "spacing": "shared"},
         {"denoiser": "transformer"},
         {"process": "flow_matching"},
         {"process": "flow_matching", "parameterization": "clean"},
@@ -488,8 +424,8 @@ class CountedCalls(torch.nn.Module):
 
 
 @pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
-@pytest.mark.parametrize("spacing", ["linear", "log", "shared"])
-@pytest.mark.parametrize("n_steps", [4, 5, 11, 20])
+@pytest.mark.parametrize("spacing", ["linear", "shared"])
+@pytest.mark.parametrize("n_steps", [4, 11, 20])
 def test_a_prediction_takes_as_many_denoiser_calls_as_steps(decoding, spacing, n_steps):
     method = small(n_increments=4, n_times=20, decoding=decoding, spacing=spacing, n_steps=n_steps).eval()
     method.denoiser = CountedCalls(method.denoiser)
@@ -525,37 +461,22 @@ def test_increments_are_read_at_aligned_times_also_where_samples_take_fewer_step
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"decoding": "last"}, "decoding must be one of heads, chain, fusion, but got decoding='last'"),
-        ({"n_draws": 0}, "n_draws must be at least 1, but got n_draws=0"),
-        (
-            {"n_increments": 4, "n_times": 20, "decoding": "heads", "n_steps": 3},
-            "n_steps must lie between 4 and n_times=20 where decoding='heads', but got n_steps=3; "
-            "choose decoding='chain', which can do with 1",
-        ),
-        (
-            {"n_times": 20, "n_steps": 21},
-            "n_steps must lie between 1 and n_times=20 where decoding='chain', but n",
-        ),
+        ({"decoding": "last"}, "heads, chain, fusion, but got decoding='last'"),
+        ({"objective": "half"}, "full, one_call, but got objective='half'"),
+        ({"process": "walk"}, "diffusion, flow_matching, but got process='walk'"),
+        ({"denoiser": "cnn"}, "mlp, transformer, but got denoiser='cnn'"),
+        ({"n_draws": 0}, "but got n_draws=0"),
+        ({"n_increments": 0}, "but got n_increments=0"),
+        ({"n_increments": 21}, "but got n_times=20, count=21; use more times or fewer increments"),
+        ({"decoding": "heads", "n_steps": 2}, "between 3 and n_times=20 where decoding='heads', but got n_steps=2; ch"),
+        ({"n_steps": 21}, "between 1 and n_times=20 where decoding='chain', but got n_steps=21"),
         ({"n_steps": 0}, "where decoding='chain', but got n_steps=0"),
-        ({"objective": "half"}, "objective must be one of full, one_call, but got objective='half'"),
-        ({"process": "walk"}, "process must be one of diffusion, flow_matching, but got process='walk'"),
-        ({"denoiser": "cnn"}, "denoiser must be one of mlp, transformer, but got denoiser='cnn'"),
-        ({"schedule": "flat"}, "schedule must be one of cosine, linear, but got schedule='flat'"),
-        ({"parameterization": "x"}, "parameterization must be one of velocity, noise, clean"),
-        ({"spacing": "even"}, "spacing must be one of linear, log, shared, but got spacing='even'"),
-        ({"n_increments": 0}, "n_increments must be at least 1, but got n_increments=0"),
-        ({"n_increments": 21}, "distinct times need n_times >= count, but got n_times=20, count=21"),
-        ({"n_times": 0, "n_increments": 1}, "n_times must be at least 1, but got n_times=0"),
-        ({"aligned_share": 1.5}, "aligned_share must lie in [0, 1], but got aligned_share=1.5"),
-        ({"aligned_share": -0.1}, "aligned_share must lie in [0, 1], but got aligned_share=-0.1"),
-        ({"aligned_share": 0.0}, "the one-call objective trains heads at aligned times only, but got aligned_share=0"),
-        ({"increment_weight": -1.0}, "increment_weight must not be negative, but got increment_weight=-1.0"),
-        ({"eta": 2.0}, "eta must lie in [0, 1], but got eta=2.0"),
-        ({"eta": -0.5}, "eta must lie in [0, 1], but got eta=-0.5"),
-        ({"process": "flow_matching", "parameterization": "noise"}, "flow matching cannot predict noise"),
-        ({"denoiser": "transformer", "n_attention_heads": 3}, "width must be a multiple of n_attention_heads"),
+        ({"aligned_share": 1.5}, "[0, 1], but got aligned_share=1.5"),
+        ({"aligned_share": 0.0}, "but got aligned_share=0; raise aligned_share or use objective='full'"),
+        ({"increment_weight": -1.0}, "at least 0, but got increment_weight=-1.0"),
+        ({"eta": -0.5}, "[0, 1], but got eta=-0.5"),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
+    ids=str,
 )
 def test_wrong_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=re.escape(message)):

@@ -6,7 +6,7 @@ import torch
 
 from diffor.methods.diffor.process import Diffusion, FlowMatching, NoiseProcess, check_times, variance_schedule
 
-LENGTHS = (1, 2, 3, 10, 50, 100, 1000, 4000)
+LENGTHS = (1, 2, 10, 1000)
 SCHEDULES = ("cosine", "linear")
 PROCESSES = {
     **{
@@ -29,34 +29,21 @@ def draws(*shape: int, seed: int = 0) -> torch.Tensor:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("n_times", LENGTHS)
-def test_variances_lie_strictly_between_zero_and_one(n_times, schedule):
-    variances = variance_schedule(n_times, schedule)
-    assert variances.shape == (n_times,)
-    assert variances.min() > 0
-    assert variances.max() < 1
-    assert (variances.diff() >= 0).all()
-
-
-def test_the_linear_schedule_has_the_usual_end_points():
-    variances = variance_schedule(1000, "linear")
-    assert variances[[0, -1]].tolist() == pytest.approx([1e-4, 0.02])
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("n_times", LENGTHS)
 def test_signal_falls_and_variance_is_preserved(n_times, schedule):
-    process = Diffusion(n_times, schedule)
+    variances, process = variance_schedule(n_times, schedule), Diffusion(n_times, schedule)
+    assert variances.shape == (n_times,)
+    assert 0 < variances.min() <= variances.max() < 1
+    assert (variances.diff() >= 0).all()
     assert process.n_times == n_times
-    assert process.signals[0] == 1
-    assert process.spreads[0] == 0
+    assert (process.signals[0], process.spreads[0]) == (1, 0)
     assert (process.signals.diff() < 0).all()
     assert (process.spreads.diff() >= 0).all()
     torch.testing.assert_close(process.signals**2 + process.spreads**2, torch.ones(n_times + 1))
+    assert n_times < 1000 or process.signals[-1] < 0.01  # almost no signal is left at the end
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_almost_no_signal_is_left_at_the_end(schedule):
-    assert Diffusion(1000, schedule).signals[-1] < 0.01
+def test_the_linear_schedule_has_the_usual_end_points():
+    assert variance_schedule(1000, "linear")[[0, -1]].tolist() == pytest.approx([1e-4, 0.02])
 
 
 @pytest.mark.parametrize("n_times", LENGTHS)
@@ -68,7 +55,7 @@ def test_flow_matching_is_a_straight_path(n_times):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("n_times", [1, 10, 1000])
+@pytest.mark.parametrize("n_times", [1, 1000])
 def test_closed_form_equals_the_forward_markov_chain(n_times, schedule):
     # z_t = sqrt(1 - beta_t) z_{t-1} + sqrt(beta_t) v: follow the factor of z_0 and the variance around it.
     process = Diffusion(n_times, schedule)
@@ -77,15 +64,6 @@ def test_closed_form_equals_the_forward_markov_chain(n_times, schedule):
         factor, variance = math.sqrt(1 - beta) * factor, (1 - beta) * variance + beta
         assert float(process.signals[t]) == pytest.approx(factor, rel=1e-5, abs=1e-9)
         assert float(process.spreads[t]) ** 2 == pytest.approx(variance, rel=1e-5)
-
-
-def test_corruption_by_many_small_steps_has_the_closed_forms_moments():
-    process, noisy = Diffusion(20, "linear"), torch.full((200_000,), 2.0)
-    for t, beta in enumerate(variance_schedule(20, "linear").tolist()[:8]):
-        noisy = math.sqrt(1 - beta) * noisy + math.sqrt(beta) * draws(200_000, seed=t)
-    direct = process.corrupt(torch.full((200_000, 1), 2.0), draws(200_000, 1, seed=99), torch.tensor(8))
-    assert float(noisy.mean()) == pytest.approx(float(direct.mean()), abs=0.01)
-    assert float(noisy.std()) == pytest.approx(float(direct.std()), rel=0.01)
 
 
 @every_process
@@ -101,23 +79,15 @@ def test_velocity_coefficients_solve_for_the_clean_vector(make):
 
 @every_process
 @pytest.mark.parametrize("n_times", [1, 7, 1000])
-def test_corrupt_target_denoised_is_the_identity(make, n_times):
+def test_clean_vector_and_noise_are_read_back_off_the_target(make, n_times):
     process = make(n_times)
     t = torch.arange(1, n_times + 1)
     clean, noise = draws(n_times, 5), draws(n_times, 5, seed=1)
-    noisy = process.corrupt(clean, noise, t)
-    recovered = process.denoised(process.target(clean, noise, t), noisy, t)
+    recovered = process.denoised(process.target(clean, noise, t), process.corrupt(clean, noise, t), t)
     # Dividing by the signal magnifies rounding where the signal is small.
     magnified = 1 / process.signal(t) if process.parameterization == "noise" else torch.ones(n_times, 1)
     assert ((recovered - clean).abs() <= 3e-6 * magnified.clamp(min=1)).all()
-
-
-@every_process
-@pytest.mark.parametrize("n_times", [3, 1000])
-def test_the_target_itself_is_read_back_as_the_noise(make, n_times):
-    process = make(n_times)
-    clean, noise = draws(50, 4).double(), draws(50, 4, seed=1).double()
-    t = torch.randint(1, n_times + 1, (50,), generator=torch.Generator().manual_seed(2))
+    clean, noise = clean.double(), noise.double()
     output, noisy = process.target(clean, noise, t), process.corrupt(clean, noise, t)
     torch.testing.assert_close(process.predicted_noise(output, noisy, t), noise, rtol=1e-9, atol=1e-9)
 
@@ -141,30 +111,20 @@ def test_noise_estimate_is_the_papers_formula(schedule):
     torch.testing.assert_close(process.denoised(predicted, noisy, t), expected.float(), rtol=1e-4, atol=1e-5)
 
 
-def test_error_of_the_estimate_is_the_noise_error_over_the_signal_to_noise_ratio():
-    process, t = Diffusion(1000, "linear", "noise"), torch.tensor([1, 50, 300, 700])
-    clean, noise, predicted = draws(4, 6), draws(4, 6, seed=1), draws(4, 6, seed=2)
-    estimate = process.denoised(predicted, process.corrupt(clean, noise, t), t)
-    bar = process.signal(t) ** 2
-    expected = (1 - bar) / bar * (predicted - noise).square().mean(dim=1, keepdim=True)
-    torch.testing.assert_close((estimate - clean).square().mean(dim=1, keepdim=True), expected, rtol=1e-3, atol=0)
-
-
 def test_targets_by_name():
     clean, noise, t = draws(3, 2), draws(3, 2, seed=1), torch.tensor([1, 5, 10])
     assert Diffusion(10, parameterization="noise").target(clean, noise, t) is noise
     assert Diffusion(10, parameterization="clean").target(clean, noise, t) is clean
     torch.testing.assert_close(FlowMatching(10).target(clean, noise, t), noise - clean)
     process = Diffusion(10)
-    expected = process.signal(t) * noise - process.spread(t) * clean
-    torch.testing.assert_close(process.target(clean, noise, t), expected)
+    torch.testing.assert_close(process.target(clean, noise, t), process.signal(t) * noise - process.spread(t) * clean)
 
 
 # Steps.
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("t", [2, 3, 10, 500, 999])
+@pytest.mark.parametrize("t", [2, 10, 999])
 def test_ancestral_step_is_the_papers_reverse_update(schedule, t):
     process = Diffusion(1000, schedule, "noise")
     noisy, predicted = draws(4, 6).double(), draws(4, 6, seed=1).double()
@@ -179,19 +139,6 @@ def test_ancestral_step_is_the_papers_reverse_update(schedule, t):
     torch.testing.assert_close(added, sigma * fresh, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_ddim_step_keeps_the_implied_noise(schedule):
-    process = Diffusion(1000, schedule, "noise")
-    clean, noise = draws(4, 6), draws(4, 6, seed=1)
-    noisy = process.corrupt(clean, noise, torch.tensor(800))
-    torch.testing.assert_close(
-        process.step(noisy, clean, 800, 300, 0.0, None),
-        process.corrupt(clean, noise, torch.tensor(300)),
-        rtol=1e-4,
-        atol=1e-4,
-    )
-
-
 def test_flow_step_without_fresh_noise_is_the_euler_step():
     process = FlowMatching(100)
     noisy, velocity = draws(4, 6), draws(4, 6, seed=1)
@@ -202,7 +149,7 @@ def test_flow_step_without_fresh_noise_is_the_euler_step():
 
 
 @every_process
-@pytest.mark.parametrize("eta", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("eta", [0.0, 0.5])
 def test_a_step_with_the_true_clean_vector_keeps_the_marginal_spread(make, eta):
     process, clean = make(1000), torch.full((100_000, 1), 0.3)
     noisy = process.corrupt(clean, draws(100_000, 1), torch.tensor(900))
@@ -216,7 +163,7 @@ def test_a_step_with_the_true_clean_vector_keeps_the_marginal_spread(make, eta):
 
 @every_process
 @pytest.mark.parametrize("eta", [0.0, 1.0])
-@pytest.mark.parametrize("times", [(10,), (10, 1), (10, 7, 3, 1), tuple(range(10, 0, -1))])
+@pytest.mark.parametrize("times", [(10,), (10, 7, 3, 1)])
 def test_a_perfect_denoiser_ends_at_the_clean_vector(make, eta, times):
     clean, seen = draws(3, 4), []
 
@@ -258,12 +205,11 @@ def gaussian_denoiser(process: NoiseProcess, mean: float, std: float):
     [
         (Diffusion(400, "cosine"), 0.0),
         (Diffusion(400, "cosine"), 1.0),
-        (Diffusion(400, "linear", "noise"), 0.0),
         (Diffusion(400, "linear", "noise"), 1.0),
         (FlowMatching(400), 0.0),
         (FlowMatching(400), 1.0),
     ],
-    ids=["ddim cosine", "ancestral cosine", "ddim linear", "ancestral linear", "euler", "ancestral flow"],
+    ids=["ddim cosine", "ancestral cosine", "ancestral linear", "euler", "ancestral flow"],
 )
 def test_the_exact_posterior_mean_recovers_a_normal_distribution(process, eta):
     n, mean, std = 40_000, 0.4, 0.5
@@ -279,17 +225,6 @@ def test_the_exact_posterior_mean_recovers_a_normal_distribution(process, eta):
     assert float(final.std()) == pytest.approx(std, rel=0.03)
 
 
-def test_fresh_noise_changes_an_ancestral_chain_only():
-    process, start = Diffusion(10), draws(3, 4)
-
-    def last(eta, seed):
-        chain = process.reverse(lambda noisy, t: noisy * 0.5, start, (10, 5, 1), eta, lambda t: draws(3, 4, seed=seed))
-        return list(chain)[-1][1]
-
-    assert torch.equal(last(0.0, 1), last(0.0, 2))
-    assert not torch.allclose(last(1.0, 1), last(1.0, 2))
-
-
 def test_fresh_noise_is_drawn_once_between_two_times():
     drawn = []
     chain = Diffusion(10).reverse(
@@ -302,38 +237,25 @@ def test_fresh_noise_is_drawn_once_between_two_times():
 # Refusals.
 
 
-def refused(message: str):
-    return pytest.raises(ValueError, match=re.escape(message))
-
-
-def test_unknown_names_are_refused():
-    with refused("parameterization must be one of velocity, noise, clean, but got parameterization='score'"):
-        Diffusion(10, parameterization="score")
-    with refused("parameterization must be one of velocity, noise, clean, but got parameterization='score'"):
-        FlowMatching(10, parameterization="score")
-    with refused("schedule must be one of cosine, linear, but got schedule='sigmoid'"):
-        Diffusion(10, schedule="sigmoid")
-
-
-def test_flow_matching_refuses_to_predict_noise():
-    with refused("flow matching cannot predict noise: at t = T no signal is left to divide by"):
-        FlowMatching(10, parameterization="noise")
-
-
-@pytest.mark.parametrize("make", [Diffusion, FlowMatching])
-def test_no_times_are_refused(make):
-    with refused("n_times must be at least 1, but got n_times=0"):
-        make(0)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Diffusion(10, parameterization="score"), "but got parameterization='score'"),
+        (lambda: FlowMatching(10, parameterization="score"), "but got parameterization='score'"),
+        (lambda: Diffusion(10, schedule="sigmoid"), "cosine, linear, but got schedule='sigmoid'"),
+        (lambda: FlowMatching(10, "noise"), "at t = T no signal is left to divide by"),
+        (lambda: Diffusion(0), "at least 1, but got n_times=0"),
+        (lambda: FlowMatching(0), "at least 1, but got n_times=0"),
+        (lambda: next(Diffusion(10).reverse(lambda noisy, t: noisy, draws(1, 2), (10, 1), eta=0.5)), "pass draw"),
+        (lambda: next(Diffusion(10).reverse(lambda noisy, t: noisy, draws(1, 2), (3, 4))), "but got [3, 4]"),
+    ],
+)
+def test_what_is_no_process_or_chain_is_refused(make, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
 
 
 @pytest.mark.parametrize("times", [(), (5, 5), (3, 4), (11, 1), (5, 0), (2, -1)])
 def test_times_that_do_not_fall_are_refused(times):
-    with refused(f"times must fall strictly from at most 10 to at least 1, but got {list(times)}"):
+    with pytest.raises(ValueError, match=re.escape(f"from at most 10 to at least 1, but got {list(times)}")):
         check_times(times, 10)
-    with refused("times must fall strictly"):
-        next(Diffusion(10).reverse(lambda noisy, t: noisy, draws(1, 2), times))
-
-
-def test_an_ancestral_chain_without_fresh_noise_is_refused():
-    with refused("an ancestral chain needs fresh noise: pass draw, but got eta=0.5, draw=None"):
-        next(Diffusion(10).reverse(lambda noisy, t: noisy, draws(1, 2), (10, 1), eta=0.5))

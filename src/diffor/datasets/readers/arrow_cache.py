@@ -31,7 +31,7 @@ from diffor.datasets.readers.text_tables import (
     parse_block,
     without_lines,
 )
-from diffor.files.tables import DataError, replacing
+from diffor.files.atomic import DataError, replacing
 
 VERSION = 2
 """Raised when the content of a cache changes: older ones are then built anew."""

@@ -27,7 +27,8 @@ from diffor.core.pixels import BrokenImage, BrokenImageError
 from diffor.encoders.images.inputs import PATH_COLUMN, ImageInputs, ImageRows
 from diffor.encoders.images.lazy import LazyImages
 from diffor.errors import UserError
-from diffor.files.tables import PARQUET_SUFFIXES, DataError, replacing
+from diffor.files.atomic import replacing
+from diffor.files.tables import PARQUET_SUFFIXES, DataError
 
 PART_ROWS = 1024
 GROUP_ROWS = 16_384

@@ -40,7 +40,7 @@ class Layout(NamedTuple):
     """Of a step whether it asks for more than its value, rather than for at least it. **Shape:** ``(S,)``."""
     knots: Floats
     source: NDArray[np.int64]
-    """Place of each knot's survival among (1, S increments, 0). **Shape:** ``(m,)``."""
+    """Index of each knot's survival among (1, S increments, 0). **Shape:** ``(m,)``."""
 
 
 @dataclass(frozen=True)
@@ -103,29 +103,19 @@ class Borders:
     @cached_property
     def layout(self) -> Layout:
         """Increments and knots in their order."""
+        edges, last = self.edges, len(self.edges) - 1
         if self.is_discrete:
-            steps, places = self.edges[1:], np.arange(len(self.edges) + 1)
-            return Layout(steps, steps, np.zeros(len(steps), dtype=bool), np.repeat(self.edges, 2),
-                          np.repeat(places, 2)[1:-1])  # fmt: skip
-        increments: list[tuple[float, float, bool]] = []
-        knots: list[tuple[float, int]] = []
-        last = len(self.edges) - 1
-        for place, edge in enumerate(self.edges):
-            if self.is_atom[place] and place > 0:
-                increments.append((edge, edge, False))
-            if self.is_atom[place] or place in (0, last):
-                knots.append((edge, len(increments) if place > 0 and self.is_atom[place] else 0 if place == 0 else -1))
-            if self.is_atom[place]:
-                if place < last:
-                    increments.append((edge, edge, True))
-                knots.append((edge, len(increments) if place < last else -1))
-            if place < last:
-                following = self.edges[place + 1]
-                increments.append((edge, following, False))
-                knots.append(((edge + following) / 2, len(increments)))
+            source = np.repeat(np.arange(last + 2), 2)[1:-1]
+            return Layout(edges[1:], edges[1:], np.zeros(last, dtype=bool), np.repeat(edges, 2), source)
+        increments = []
+        for index, (edge, is_atom) in enumerate(zip(edges, self.is_atom.tolist(), strict=True)):
+            increments += [(edge, edge, False)] * (is_atom and index > 0)  # has the target reached the atom ...
+            increments += [(edge, edge, True)] * (is_atom and index < last)  # ... and gone beyond it?
+            increments += [(edge, upper, False) for upper in edges[index + 1 : index + 2]]
         lower, upper, is_beyond = (np.array(part) for part in zip(*increments, strict=True))
-        source = np.array([place if place >= 0 else len(increments) + 1 for _, place in knots])
-        return Layout(lower, upper, is_beyond.astype(bool), np.array([knot for knot, _ in knots]), source)
+        # The mean of an interval's survival is that in its middle, so each increment is a knot, between the two ends.
+        knots = np.concatenate([edges[:1], (lower + upper) / 2, edges[-1:]])
+        return Layout(lower, upper, is_beyond, knots, np.arange(len(knots)))
 
     def __len__(self) -> int:
         return len(self.layout.lower)

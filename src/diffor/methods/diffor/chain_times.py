@@ -7,23 +7,21 @@ from itertools import pairwise
 from diffor.errors import UserError
 from diffor.methods.diffor.increments import aligned_times
 
-MINIMUM_CHAIN = 8
-"""Steps of the chain where the aligned times alone do not lead from T to 1 (one increment, or shared times)."""
 SHORT_CHAIN, LONG_CHAIN = 8, 10
+"""A chain of fewer steps than the first blurs what is read off its last state; the second is what it then has."""
 
 
 def default_chain(aligned: tuple[int, ...], n_times: int, decoding: str = "heads") -> tuple[int, ...]:
     """The aligned times themselves where they lead from T to 1, so that a prediction costs S denoiser calls.
 
-    Where the distribution is read off the chain's last state, fewer than ``SHORT_CHAIN`` steps blur it: others are put
-    between them.
+    A short chain whose last state is read has others between them; one increment, or shared times, lead nowhere.
     """
-    if len(aligned) > 1 and len(set(aligned)) == len(aligned):
-        if decoding != "chain" or len(aligned) >= SHORT_CHAIN:
-            return aligned
-        between = aligned_times(min(LONG_CHAIN, n_times), n_times, "linear")
-        return tuple(sorted({*aligned, *between}, reverse=True))
-    return aligned_times(min(max(len(aligned), MINIMUM_CHAIN), n_times), n_times, "linear")
+    if len(set(aligned)) < max(len(aligned), 2):
+        return aligned_times(min(max(len(aligned), SHORT_CHAIN), n_times), n_times, "linear")
+    if decoding != "chain" or len(aligned) >= SHORT_CHAIN:
+        return aligned
+    between = aligned_times(min(LONG_CHAIN, n_times), n_times, "linear")
+    return tuple(sorted({*aligned, *between}, reverse=True))
 
 
 def steps_of_chain(n_steps: int, aligned: tuple[int, ...], n_times: int, decoding: str) -> tuple[int, ...]:
@@ -49,8 +47,8 @@ def steps_of_chain(n_steps: int, aligned: tuple[int, ...], n_times: int, decodin
         widths = [(high - low) / count for (high, low), count in zip(gaps, parts, strict=True)]
         parts[widths.index(max(widths))] += 1
     between = (
-        round(high - (high - low) * place / count)
+        round(high - (high - low) * step / count)
         for (high, low), count in zip(gaps, parts, strict=True)
-        for place in range(1, count)
+        for step in range(1, count)
     )
     return tuple(sorted({*needed, *between}, reverse=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from diffor.errors import UserError
+from diffor.errors import UserError, check_choice, check_least
 
 SPACINGS = ("linear", "log", "shared")
 
@@ -21,8 +21,7 @@ def split_increments(y: Tensor, count: int) -> Tensor:
     >>> split_increments(torch.tensor([0.625]), count=4)
     tensor([[0.2500, 0.2500, 0.1250, 0.0000]])
     """
-    if count < 1:
-        raise UserError(f"count must be at least 1, but got count={count}")
+    check_least("count", count)
     width = 1.0 / count
     lower = torch.arange(count, dtype=y.dtype, device=y.device) * width
     return (y[..., None] - lower).clamp(0.0, width)
@@ -60,10 +59,8 @@ def aligned_times(count: int, n_times: int, spacing: str = "linear") -> tuple[in
     >>> aligned_times(4, 1000, "log")
     (1000, 100, 10, 1)
     """
-    if spacing not in SPACINGS:
-        raise UserError(f"spacing must be one of {', '.join(SPACINGS)}, but got spacing={spacing!r}")
-    if count < 1:
-        raise UserError(f"count must be at least 1, but got count={count}")
+    check_choice("spacing", spacing, SPACINGS)
+    check_least("count", count)
     if spacing == "shared" or count == 1:
         return (1,) * count
     if n_times < count:
@@ -73,10 +70,6 @@ def aligned_times(count: int, n_times: int, spacing: str = "linear") -> tuple[in
         )
     if spacing == "linear":
         return tuple(1 + (count - k) * (n_times - 1) // (count - 1) for k in range(1, count + 1))
-    return _log_times(count, n_times)
-
-
-def _log_times(count: int, n_times: int) -> tuple[int, ...]:
     times = [1]
     for k in range(count - 1, 0, -1):  # from the finest head up
         even = round(n_times ** ((count - k) / (count - 1)))

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from diffor.core.dropout import ByteDropout
 from diffor.core.method import KERNEL_ROWS, fill_up
-from diffor.errors import UserError
+from diffor.errors import UserError, check_choice
 
 DENOISERS = ("mlp", "transformer")
 CACHED_ROWS = 128
@@ -213,8 +213,7 @@ def make_denoiser(
     name: str, n_increments: int, n_features: int, width: int, n_layers: int, n_attention_heads: int, dropout: float
 ) -> Denoiser:
     """Build the denoiser that a name stands for."""
-    if name not in DENOISERS:
-        raise UserError(f"denoiser must be one of {', '.join(DENOISERS)}, but got denoiser={name!r}")
+    check_choice("denoiser", name, DENOISERS)
     if name == "transformer":
         return TransformerDenoiser(n_increments, n_features, width, n_layers, n_attention_heads, dropout)
     return MLPDenoiser(n_increments, n_features, width, n_layers, dropout)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from diffor.core.cdf_prediction import CdfPrediction
 from diffor.core.dropout import ByteDropout
 from diffor.core.method import Method, weighted_mean
-from diffor.errors import UserError
+from diffor.errors import check_least
 from diffor.methods.diffor.borders import Borders
 
 
@@ -60,10 +60,8 @@ class OneCall(Method):
         n_grades: int | None = None,
     ) -> None:
         super().__init__()
-        if n_increments < 1:
-            raise UserError(f"n_increments must be at least 1, but got n_increments={n_increments}")
-        if n_layers < 0:
-            raise UserError(f"n_layers must not be negative, but got n_layers={n_layers}")
+        check_least("n_increments", n_increments)
+        check_least("n_layers", n_layers, 0)
         self.n_features, self.n_increments, self.n_grades = n_features, n_increments, n_grades
         self.width = width if n_layers else 0
         blocks = [
@@ -77,12 +75,8 @@ class OneCall(Method):
     def set_borders(self, borders: Borders) -> None:
         """Use other borders, with output layers for their increments."""
         self.borders = borders
-        for name, part in (
-            ("edges", borders.edges),
-            ("is_atom", borders.is_atom),
-            ("is_discrete", borders.is_discrete),
-        ):
-            self.register_buffer(name, torch.as_tensor(part))
+        for name in ("edges", "is_atom", "is_discrete"):
+            self.register_buffer(name, torch.as_tensor(getattr(borders, name)))
         self.direct = nn.Linear(self.n_features, len(borders))
         self.out = nn.Linear(self.width, len(borders), bias=False)
         for layer in (self.direct.weight, self.direct.bias, self.out.weight):

@@ -1,6 +1,6 @@
-"""The paper's method: Algorithm 1, its objective line by line, and the reverse chain that it predicts with.
+"""The paper's method: ``loss`` is lines 2 to 12 of Algorithm 1, ``predict`` its line 13, the inference.
 
-Beside each line stands the paper's. What it does not state, or does not have, is marked ``NOTE[DIFF]``.
+Beside each line stands the paper's, by its number. What it does not state, or does not have, is marked ``NOTE[DIFF]``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from diffor.core.method import Method, weighted_mean
 from diffor.core.prediction import Prediction
 from diffor.core.row_noise import start_noise, step_noise
-from diffor.errors import UserError
+from diffor.errors import UserError, check_choice, check_least, check_share
 from diffor.methods.diffor.chain_times import default_chain, steps_of_chain
 from diffor.methods.diffor.fusion import fit_fusion
 from diffor.methods.diffor.gradients import cosines_for_history
@@ -97,11 +97,18 @@ class IncrementDiffusion(Method):
         eta: float = 0.0,
     ) -> None:
         super().__init__()
-        _check_choice("decoding", decoding, DECODINGS)
-        _check_choice("objective", objective, OBJECTIVES)
-        _check_least("n_increments", n_increments)
-        _check_least("n_draws", n_draws)
-        _check_shares(aligned_share, increment_weight, objective, eta)
+        check_choice("decoding", decoding, DECODINGS)
+        check_choice("objective", objective, OBJECTIVES)
+        check_least("n_increments", n_increments)
+        check_least("n_draws", n_draws)
+        check_least("increment_weight", increment_weight, 0)
+        check_share("aligned_share", aligned_share)
+        check_share("eta", eta)
+        if aligned_share == 0 and objective == "one_call":
+            raise UserError(
+                "the one-call objective trains heads at aligned times only, but got aligned_share=0; "
+                "raise aligned_share or use objective='full'"
+            )
         self.n_increments, self.n_draws = n_increments, n_draws
         self.aligned_share, self.increment_weight, self.eta = aligned_share, increment_weight, eta
         self.objective, self.decoding = objective, decoding
@@ -115,61 +122,41 @@ class IncrementDiffusion(Method):
         # One weight per time of the chain; before any are fitted, all rests on the last state.
         self.register_buffer("fusion_weights", torch.eye(len(self.chain_times))[-1].clone())
 
-    def _set_steps(self, n_steps: int) -> None:
-        self.drawing_times = steps_of_chain(n_steps, self.aligned_times, self.process.n_times, self.decoding)
-        # Reading increments needs every aligned time, also where samples are drawn in fewer steps.
-        self.chain_times = self.chain_times if self.decoding == "chain" else self.drawing_times
-
-    # --- training: Algorithm 1 ---
+    # --- Algorithm 1, lines 2 to 12: training ---
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """The two terms of the paper's objective; squared norms are means over S, which rescales both alike."""
-        increments = split_increments(y, self.n_increments)  # b_k (n, S)
-        t, aligned = self.draw_times(len(y), y.device)  # t (K, n), K draws of each row
+        # 2: c = E(x), features (n, d), is the encoder's
+        increments = split_increments(y, self.n_increments)  # 3: b_k (n, S)
+        t, aligned = self.draw_times(len(y), y.device)  # 4: t (K, n), K draws of each row
         clean = stretch(increments).expand(*t.shape, -1)  # z_0 (K, n, S)
-        noise = torch.randn_like(clean)  # eps
-        noisy = self.process.corrupt(clean, noise, t)  # z_t
-        predicted = self.denoiser(noisy, features, t)  # eps-hat
-        denoise = (predicted - self.process.target(clean, noise, t)).square().mean(dim=-1)  # L_diff
+        noise = torch.randn_like(clean)  # 4: eps
+        noisy = self.process.corrupt(clean, noise, t)  # 5: z_t
+        predicted = self.denoiser(noisy, features, t)  # 6: eps-hat
+        denoise = (predicted - self.process.target(clean, noise, t)).square().mean(dim=-1)  # 6: L_diff
         if self.objective == "full":
-            increment = self.full_increment_term(features, increments, noise[0], weights)  # L_mia, eps used again
+            _, estimates = self.call_at_aligned_times(features, increments, noise[0])  # 7 to 9: z_0-hat(t_k), eps again
+            decoded = self.heads(estimates)  # 10: b_k-hat (n, S)
+            increment = weighted_mean((increments - decoded).square().mean(dim=-1), weights)  # 12: L_mia
         else:
             estimates = self.process.denoised(predicted, noisy, t)
             increment = self.aligned_increment_term(estimates, increments, aligned, weights)
-        return {
+        return {  # 12: L = L_diff + lambda L_mia, which training sums
             "denoise": weighted_mean(denoise.mean(dim=0), weights),
-            "increment": self.increment_weight * increment,  # lambda L_mia
+            "increment": self.increment_weight * increment,
         }
 
-    def full_increment_term(
-        self, features: Tensor, increments: Tensor, noise: Tensor, weights: Tensor | None
-    ) -> Tensor:
-        """Mean squared error of all heads, each at its own time, all with the same noise."""
-        _, estimates = self.call_at_aligned_times(features, increments, noise)  # z_0-hat(t_k)
-        decoded = self.heads(estimates)  # b_k-hat (n, S)
-        return weighted_mean((increments - decoded).square().mean(dim=-1), weights)
-
     def call_at_aligned_times(self, features: Tensor, increments: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """The denoiser's errors and its estimates at the time of each head, all with the same noise.
+        """Lines 7 to 9 for all k at once: the denoiser's errors and its estimates at each head's time, one noise.
 
         **Shape:** features ``(n, d)``, increments and noise ``(n, S)`` -> ``(n, S, S)`` each, the times second.
         """
-        t = torch.tensor(self.aligned_times, device=increments.device)  # t_k (S,)
+        t = torch.tensor(self.aligned_times, device=increments.device)  # 7: t_k (S,)
         clean, noise = stretch(increments).unsqueeze(1), noise.unsqueeze(1)  # (n, 1, S), broadcast over the times
-        noisy = self.process.corrupt(clean, noise, t)  # z_{t_k} (n, S, S)
+        noisy = self.process.corrupt(clean, noise, t)  # 8: z_{t_k} (n, S, S)
         predicted = self.denoiser(noisy, features.unsqueeze(1), t)
-        return predicted - self.process.target(clean, noise, t), self.process.denoised(predicted, noisy, t)
-
-    def aligned_increment_term(
-        self, estimates: Tensor, increments: Tensor, aligned: Tensor, weights: Tensor | None
-    ) -> Tensor:
-        """Mean error of the heads, each at the draws on its time. **Shape:** ``(K, n, S)``, ``(n, S)``, ``(a,)``."""
-        rounds = (-1, self.n_increments, self.n_increments)
-        rows = aligned % len(increments)
-        # Draw k of each round belongs to head k, and of the increments of its row that head answers for the k-th.
-        decoded = self.heads(estimates.flatten(0, 1)[aligned].view(rounds))
-        own = increments[rows].view(rounds).diagonal(dim1=1, dim2=2)
-        return weighted_mean((own - decoded).square().flatten(), None if weights is None else weights[rows])
+        estimates = self.process.denoised(predicted, noisy, t)  # 9: z_0-hat(t_k)
+        return predicted - self.process.target(clean, noise, t), estimates
 
     def draw_times(self, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """Draw times from the mixture of uniform and aligned ones, K for each of n rows.
@@ -178,7 +165,7 @@ class IncrementDiffusion(Method):
         draws, and the uniform times are stratified. The mixture's shares hold as closely as whole rounds of heads
         allow.
 
-        **Shape:** -> time ``(K, n)``; places of the aligned draws among the K * n, in turn for heads 1 to S ``(a,)``.
+        **Shape:** -> time ``(K, n)``; indices of the aligned draws among the K * n, in turn for heads 1 to S ``(a,)``.
         """
         n_draws = max(self.n_draws, math.ceil(2 * self.n_increments / n))  # room for one round of heads at least
         count = n_draws * n
@@ -192,11 +179,21 @@ class IncrementDiffusion(Method):
         t[free] = (strata * (self.process.n_times / max(len(free), 1))).long().clamp_(max=self.process.n_times - 1) + 1
         return t.view(n_draws, n), aligned
 
-    def diagnostics(self, features: Tensor, y: Tensor) -> dict[str, float]:
-        """Mean cosine of the gradients of different times in the denoiser, and the share of pairs that conflict."""
-        return cosines_for_history(self, features, y)
+    def aligned_increment_term(
+        self, estimates: Tensor, increments: Tensor, aligned: Tensor, weights: Tensor | None
+    ) -> Tensor:
+        """L_mia of the one-call objective: each head's error at the draws on its time.
 
-    # --- inference ---
+        **Shape:** ``(K, n, S)``, ``(n, S)``, ``(a,)``.
+        """
+        rounds = (-1, self.n_increments, self.n_increments)
+        rows = aligned % len(increments)
+        # Draw k of each round belongs to head k, and of the increments of its row that head answers for the k-th.
+        decoded = self.heads(estimates.flatten(0, 1)[aligned].view(rounds))
+        own = increments[rows].view(rounds).diagonal(dim1=1, dim2=2)
+        return weighted_mean((own - decoded).square().flatten(), None if weights is None else weights[rows])
+
+    # --- Algorithm 1, line 13: inference ---
 
     def predict(self, features: Tensor, keys: Tensor, n_samples: int, **side: Tensor) -> Prediction:
         """Distribution of each row's target: a chain for each sample."""
@@ -205,32 +202,52 @@ class IncrementDiffusion(Method):
     def draw(self, features: Tensor, keys: Tensor, n_chains: int) -> Tensor:
         """The value that each chain of each row ends at, as the decoding reads it. **Shape:** -> ``(n, n_chains)``."""
         if self.decoding == "heads":
-            return aggregate_increments(self.read(features, keys, n_chains).increments)
+            return aggregate_increments(self.read(features, keys, n_chains).increments)  # truncate and sum: y-hat
         if self.decoding == "chain":
             _, last = deque(self.chain(features, keys, n_chains, self.drawing_times), maxlen=1).pop()
             return aggregate_increments(squeeze(last))
         return (self.values_along(features, keys, n_chains) @ self.fusion_weights).clamp(0.0, 1.0)
 
     def read(self, features: Tensor, keys: Tensor, n_samples: int) -> Reading:
-        """Run the chain once, keeping its estimates and decoding each head at its aligned time."""
+        """Run the chain once, cache its estimates and decode each head at its aligned time."""
         estimates = torch.stack([estimate for _, estimate in self.chain(features, keys, n_samples)], dim=2)
-        places = [self.chain_times.index(t) for t in self.aligned_times]
-        return Reading(estimates, self.heads(estimates[:, :, places]))
+        indices = [self.chain_times.index(t) for t in self.aligned_times]
+        return Reading(estimates, self.heads(estimates[:, :, indices]))  # z_0-hat(t_k) -> b_k-hat
 
     def chain(
         self, features: Tensor, keys: Tensor, n_samples: int, times: tuple[int, ...] | None = None
     ) -> Iterator[tuple[int, Tensor]]:
         """Run the reverse chain of every sample, one denoiser call per time. **Yields** t, ``(n, m, S)``."""
         per_row = features.unsqueeze(1)  # (n, 1, d): the samples of a row share its features
-        start = start_noise(keys, n_samples, self.n_increments).to(features)
+        start = start_noise(keys, n_samples, self.n_increments).to(features)  # z_T
 
         def denoise(noisy: Tensor, t: Tensor) -> Tensor:
             return self.process.denoised(self.denoiser(noisy, per_row, t), noisy, t)
 
-        def draw(t: int) -> Tensor:
+        def fresh(t: int) -> Tensor:
             return step_noise(keys, n_samples, self.n_increments, t).to(features)
 
-        return self.process.reverse(denoise, start, times or self.chain_times, self.eta, draw)
+        return self.process.reverse(denoise, start, times or self.chain_times, self.eta, fresh)
+
+    def increments(self, features: Tensor, keys: Tensor, n_samples: int) -> Tensor:
+        """Expected increment of each scale, decoded by the heads. **Shape:** -> ``(n, S)``."""
+        return self.read(features, keys, n_samples).increments.mean(dim=1)
+
+    def values_along(self, features: Tensor, keys: Tensor, n_samples: int) -> Tensor:
+        """Target value read off the estimate at each time of the chain. **Shape:** -> ``(n, m, len(chain_times))``."""
+        return aggregate_increments(squeeze(self.read(features, keys, n_samples).estimates))
+
+    # --- beyond the algorithms ---
+
+    def calibrate(self, features: Tensor, y: Tensor, keys: Tensor, n_samples: int, **side: Tensor) -> None:
+        """Fit the fusion weights on validation rows."""
+        if self.decoding == "fusion":
+            values = self.values_along(features, keys, n_samples).mean(dim=1)  # (n, times)
+            self.fusion_weights.copy_(fit_fusion(values - y[:, None]))
+
+    def diagnostics(self, features: Tensor, y: Tensor) -> dict[str, float]:
+        """Mean cosine of the gradients of different times in the denoiser, and the share of pairs that conflict."""
+        return cosines_for_history(self, features, y)
 
     def with_steps(self, n_steps: int) -> IncrementDiffusion:
         """The same method, all weights shared, with chains of so many denoiser calls: fewer are quicker and coarser.
@@ -247,40 +264,7 @@ class IncrementDiffusion(Method):
         other._set_steps(n_steps)
         return other
 
-    def values_along(self, features: Tensor, keys: Tensor, n_samples: int) -> Tensor:
-        """Target value read off the estimate at each time of the chain. **Shape:** -> ``(n, m, len(chain_times))``."""
-        return aggregate_increments(squeeze(self.read(features, keys, n_samples).estimates))
-
-    def increments(self, features: Tensor, keys: Tensor, n_samples: int) -> Tensor:
-        """Expected increment of each scale, decoded by the heads. **Shape:** -> ``(n, S)``."""
-        return self.read(features, keys, n_samples).increments.mean(dim=1)
-
-    def calibrate(self, features: Tensor, y: Tensor, keys: Tensor, n_samples: int, **side: Tensor) -> None:
-        """Fit the fusion weights on validation rows."""
-        if self.decoding == "fusion":
-            values = self.values_along(features, keys, n_samples).mean(dim=1)  # (n, times)
-            self.fusion_weights.copy_(fit_fusion(values - y[:, None]))
-
-
-def _check_choice(argument: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise UserError(f"{argument} must be one of {', '.join(choices)}, but got {argument}={value!r}")
-
-
-def _check_least(argument: str, value: int) -> None:
-    if value < 1:
-        raise UserError(f"{argument} must be at least 1, but got {argument}={value}")
-
-
-def _check_shares(aligned_share: float, increment_weight: float, objective: str, eta: float) -> None:
-    if not 0 <= aligned_share <= 1:
-        raise UserError(f"aligned_share must lie in [0, 1], but got aligned_share={aligned_share}")
-    if aligned_share == 0 and objective == "one_call":
-        raise UserError(
-            "the one-call objective trains heads at aligned times only, but got aligned_share=0; "
-            "raise aligned_share or use objective='full'"
-        )
-    if not increment_weight >= 0:
-        raise UserError(f"increment_weight must not be negative, but got increment_weight={increment_weight}")
-    if not 0 <= eta <= 1:
-        raise UserError(f"eta must lie in [0, 1], but got eta={eta}")
+    def _set_steps(self, n_steps: int) -> None:
+        self.drawing_times = steps_of_chain(n_steps, self.aligned_times, self.process.n_times, self.decoding)
+        # Reading increments needs every aligned time, also where samples are drawn in fewer steps.
+        self.chain_times = self.chain_times if self.decoding == "chain" else self.drawing_times

@@ -15,7 +15,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from diffor.errors import UserError
+from diffor.errors import UserError, check_choice, check_least
 
 PARAMETERIZATIONS = ("velocity", "noise", "clean")
 SCHEDULES = ("cosine", "linear")
@@ -34,11 +34,7 @@ class NoiseProcess(nn.Module, ABC):
 
     def __init__(self, signals: Tensor, spreads: Tensor, parameterization: str) -> None:
         super().__init__()
-        if parameterization not in PARAMETERIZATIONS:
-            raise UserError(
-                f"parameterization must be one of {', '.join(PARAMETERIZATIONS)}, "
-                f"but got parameterization={parameterization!r}"
-            )
+        check_choice("parameterization", parameterization, PARAMETERIZATIONS)
         self.parameterization = parameterization
         self.n_times = len(signals) - 1
         self.register_buffer("signals", signals.float(), persistent=False)
@@ -119,15 +115,15 @@ class NoiseProcess(nn.Module, ABC):
 
     def step(self, noisy: Tensor, estimate: Tensor, t: int, following: int, eta: float, fresh: Tensor | None) -> Tensor:
         """Move from time t to an earlier one, given the denoised estimate at t. **Shape:** ``(..., S)``."""
-        signal, spread = float(self.signals[t]), float(self.spreads[t])
-        signal_next, spread_next = float(self.signals[following]), float(self.spreads[following])
+        signal, signal_next = self.signals[[t, following]].tolist()
+        spread, spread_next = self.spreads[[t, following]].tolist()
         noise = (noisy - signal * estimate) / spread
         added = 0.0
         if eta > 0:
             # Standard deviation of the true reverse step q(noisy_following | noisy_t, clean), scaled by eta.
             added = eta * spread_next * math.sqrt(max(0.0, 1 - (signal * spread_next / (signal_next * spread)) ** 2))
         kept = math.sqrt(max(0.0, spread_next**2 - added**2))
-        moved = signal_next * estimate + kept * noise
+        moved: Tensor = signal_next * estimate + kept * noise
         return moved if fresh is None else moved + added * fresh
 
 
@@ -166,7 +162,7 @@ class FlowMatching(NoiseProcess):
                 "flow matching cannot predict noise: at t = T no signal is left to divide by, but got "
                 "parameterization='noise'; use 'velocity' or 'clean'"
             )
-        _check_n_times(n_times)
+        check_least("n_times", n_times)
         spread = torch.arange(n_times + 1, dtype=torch.float64) / n_times
         super().__init__(1 - spread, spread, parameterization)
 
@@ -178,15 +174,14 @@ class FlowMatching(NoiseProcess):
 
 def variance_schedule(n_times: int, schedule: str) -> Tensor:
     """Variances beta_1 ... beta_T of the forward process, in (0, 1). **Shape:** ``(n_times,)``."""
-    _check_n_times(n_times)
+    check_least("n_times", n_times)
+    check_choice("schedule", schedule, SCHEDULES)
     if schedule == "linear":
         scale = 1000 / n_times  # the usual end points belong to 1000 times; fewer times take larger steps
         return torch.linspace(1e-4 * scale, 0.02 * scale, n_times, dtype=torch.float64).clamp(max=0.999)
-    if schedule == "cosine":
-        angle = (torch.arange(n_times + 1, dtype=torch.float64) / n_times + 0.008) / 1.008 * math.pi / 2
-        kept = torch.cos(angle) ** 2
-        return (1 - kept[1:] / kept[:-1]).clamp(max=0.999)
-    raise UserError(f"schedule must be one of {', '.join(SCHEDULES)}, but got schedule={schedule!r}")
+    angle = (torch.arange(n_times + 1, dtype=torch.float64) / n_times + 0.008) / 1.008 * math.pi / 2
+    kept = torch.cos(angle) ** 2
+    return (1 - kept[1:] / kept[:-1]).clamp(max=0.999)
 
 
 def check_times(times: Sequence[int], n_times: int) -> None:
@@ -196,15 +191,9 @@ def check_times(times: Sequence[int], n_times: int) -> None:
         raise UserError(f"times must fall strictly from at most {n_times} to at least 1, but got {list(times)}")
 
 
-def _check_n_times(n_times: int) -> None:
-    if n_times < 1:
-        raise UserError(f"n_times must be at least 1, but got n_times={n_times}")
-
-
 def make_process(name: str, n_times: int, schedule: str, parameterization: str) -> NoiseProcess:
     """Build the noise process that a name stands for."""
-    if name not in PROCESSES:
-        raise UserError(f"process must be one of {', '.join(PROCESSES)}, but got process={name!r}")
+    check_choice("process", name, PROCESSES)
     if name == "diffusion":
         return Diffusion(n_times, schedule, parameterization)
     return FlowMatching(n_times, parameterization)

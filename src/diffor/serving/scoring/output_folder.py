@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from diffor.files.atomic import write_atomically
 from diffor.files.tables import DataError
 from diffor.serving.scoring.shards import ATTEMPT, Job, Shard, belongs_to, committed_rows, common_folder
-from diffor.training.checkpoint import CONFIG, write_atomically
+from diffor.training.checkpoint import CONFIG
 
 PLAN, SUCCESS = "_plan.json", "_SUCCESS"
 """Readers of folders of Parquet files pass over names that begin so."""
