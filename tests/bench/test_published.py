@@ -6,8 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from diffor.datasets.paper.image_sets import AESTHETICS, AGE
-from diffor.datasets.paper.table_sets import LIFETIME, WATCH_TIME
+from diffor.datasets.paper.sets import AESTHETICS, AGE, LIFETIME, WATCH_TIME
 
 import diffor.methods.baselines
 from diffor.bench import published
