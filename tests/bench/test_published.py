@@ -6,11 +6,11 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from diffor.datasets.paper.sets import AESTHETICS, AGE, LIFETIME, WATCH_TIME
 
 import diffor.methods.baselines
 from diffor.bench import published
 from diffor.bench.published import PUBLISHED_FILE, read_published
+from diffor.datasets.paper.sets import AESTHETICS, AGE, LIFETIME, WATCH_TIME
 from diffor.methods import METHODS
 from diffor.metrics import METRICS
 
