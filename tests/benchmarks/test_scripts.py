@@ -114,7 +114,7 @@ def test_diagnosis_writes_numbers_and_page_of_the_model_that_is_asked_for(diagno
     assert [record["step"] for record in written["training"]] == [5, 10]
     assert "denoise_cosine" in written["training"][0]
     assert written["measurements"]["noise"]["max_deviation"] < 1e-4
-    assert written["measurements"]["fusion"]["sentence"] in capsys.readouterr().out
+    assert f"{written['measurements']['fusion']['held_out_mse']:.3g}" in capsys.readouterr().out
 
 
 def test_a_quick_diagnosis_does_not_replace_results(diagnosis, capsys):

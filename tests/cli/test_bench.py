@@ -102,9 +102,9 @@ def test_a_terminal_is_shown_a_bar(here):
         (["--datasets", "a,,b", "--out", "x"], "must be names with commas between, but got 'a,,b'"),
         (
             ["--datasets", "diabetes", "--size", "quick", "--out", "x"],
-            "--size is for run files that describe one, but got --size quick without a run file; name one or leave",
+            "--size is for run files that describe one, but --size quick comes without a run file; name one or leave",
         ),
-        (["none.toml"], "a run file must be readable, but none.toml"),
+        (["none.toml"], "a run file must be readable, but got none.toml"),
         (["--sweet", "open"], "bench has no option --sweet"),
     ],
 )

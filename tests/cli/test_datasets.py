@@ -159,7 +159,7 @@ def test_images_are_not_decoded_without_pillow(
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert states(asked("--root", root))["utkface"] == "incomplete"  # files are counted without it
     assert main(["datasets", "utkface", "--root", str(root), "--check"]) == 2
-    assert 'utkface cannot be checked, but got images are decoded by Pillow: pip install "diffor[images]"' in (
+    assert 'utkface cannot be checked, but images are decoded by Pillow: pip install "diffor[images]"' in (
         capsys.readouterr().err
     )
 

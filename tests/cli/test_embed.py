@@ -122,7 +122,7 @@ def test_a_killed_run_goes_on(home, capsys):
 def test_broken_images_stop_or_are_left_out(home, capsys):
     (home / "faces" / "07.png").write_bytes(b"no image")
     assert embed("faces", "--out", "features.parquet") == 2
-    assert "07.png must be a whole image, but got " in (error := capsys.readouterr().err)
+    assert "07.png must be a whole image, but " in (error := capsys.readouterr().err)
     assert "or skip such images with --skip-broken" in error
     assert embed("faces", "--out", "features.parquet", "--skip-broken", "--force") == 0
     out = capsys.readouterr().out
@@ -161,7 +161,7 @@ def test_wrong_use_is_one_line(home, capsys, words, message):
     [
         (
             ["--encoder", "resnet18"],
-            "--encoder resnet18 needs weights that were learned, but got --weights is not given",
+            "--encoder resnet18 needs weights that were learned, but --weights is not given",
         ),
         (["--encoder", "resnet", "--weights", "small.pt"], "--encoder must be one of small, .* but got 'resnet'"),
         (["--encoder", "small", "--weights", "none.pt"], "--weights must be a file, but none.pt is none"),

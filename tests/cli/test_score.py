@@ -250,7 +250,7 @@ def test_files_that_lack_columns_or_cannot_be_read_are_named_before_anything_is_
     assert "without.parquet must have the column 'city', but its columns are id, size, length" in line
     Path("without.parquet").write_bytes(Path("all.parquet").read_bytes()[:-100])
     line = refused(capsys, inputs="*.parquet")
-    assert "without.parquet must be a readable Parquet file, but got " in line
+    assert "without.parquet must be a readable Parquet file, but " in line
     assert not (here / "out").exists()
 
 
@@ -258,7 +258,7 @@ def test_a_folder_of_other_options_is_refused_unless_forced(here: Path, capsys: 
     assert score("--workers", "1") == 0
     before = times(here / "out")
     line = refused(capsys, "--workers", "2", "--coverage", "0.8")
-    assert "must belong to this run, but got --coverage changed since it was begun" in line
+    assert "must belong to this run, but --coverage changed since it was begun" in line
     line = refused(capsys, model="grades")
     assert "must belong to this run, but MODEL is another since" in line
     assert times(here / "out") == before

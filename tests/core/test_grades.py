@@ -47,12 +47,11 @@ def test_equal_means_are_left_alone_and_answers_stay_grades():
     assert decide_grades(sure, "median", Spread(1.0, 9.0)).tolist() == [0, 2]
 
 
-def test_the_spread_is_kept_with_the_scale_and_older_folders_have_none():
+def test_the_spread_is_kept_with_the_scale():
     scale = GradeScale(4)
     assert scale.spread == AS_THEY_ARE
     scale.spread = Spread(1.5, 2.0)
     assert GradeScale.from_json(scale.to_json()).spread == Spread(1.5, 2.0)
-    assert GradeScale.from_json({"n_grades": 4}).spread == AS_THEY_ARE
 
 
 def test_probabilities_of_grades_are_those_of_either_form():

@@ -38,4 +38,3 @@ def test_the_page_names_what_exists() -> None:
     for extra in ("tensorboard", "mlflow", "hub", "skpro", "tune"):
         assert f"\n{extra} = [" in project
         assert f"`{extra}`" in text or f"[{extra}]" in text
-    assert max(map(len, text.splitlines())) <= 120

@@ -296,7 +296,7 @@ def test_very_few_rows_can_be_fitted():
         (PAPER | {"n_increments": 4}, "the paper's increments are a setting of its method, but n_increments is"),
         (PAPER | {"method_settings": {"heads": 3}}, "method_settings of 'diffor-paper' must be among n_increments"),
         (PAPER | {"method_settings": {"n_attention_heads": -1}}, "multiple of n_attention_heads, but .*-1"),
-        (PAPER | {"method_settings": {"increment_weight": float("nan")}}, "increment_weight .* not be negative, .*nan"),
+        (PAPER | {"method_settings": {"increment_weight": float("nan")}}, "increment_weight must be at least 0, .*nan"),
         (PAPER | {"method_settings": {"process": "magic"}}, "process must be one of diffusion, flow_matching"),
         (PAPER | {"method_settings": {"denoiser": "cnn"}}, "denoiser must be one of mlp, transformer"),
         (

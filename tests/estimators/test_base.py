@@ -204,7 +204,7 @@ def test_side_columns_follow_the_transform_of_the_target(transform):
 
 def test_side_columns_of_words_are_named():
     X, y, _ = make_views()
-    with pytest.raises(ValueError, match="duration must hold numbers, but got "):
+    with pytest.raises(ValueError, match="duration must hold numbers, but "):
         OrdinalRegressor("cwm", **SHORT).fit(X, y, duration=["long"] * len(y))
 
 

@@ -511,7 +511,8 @@ def test_calibration_in_blocks_is_that_of_the_whole(fresh, monkeypatch):
     table, y = make_table(60, seed=2)
     whole = fresh.conformalize(table, y).conformal_.scores
     monkeypatch.setattr("diffor.estimators.rows.BLOCK_ROWS", 16)
-    assert np.array_equal(fresh.conformalize(table, y).conformal_.scores, whole)
+    parts = fresh.conformalize(table, y).conformal_.scores
+    assert np.allclose(parts, whole, rtol=0, atol=1e-6)  # products of blocks and of the whole round in other orders
 
 
 def test_saving_loading_and_pickling_keep_the_calibration(fresh, fresh_classifier, tmp_path):

@@ -115,7 +115,7 @@ def test_other_networks_are_refused_and_nothing_is_written(faces, tmp_path):
 
     _, paths, y = faces
     model = make(encoder=Mean(), encoder_settings={}).fit(paths, y)
-    rule = "networks of images must be among small, .* to be exported, but Mean; fit one of these"
+    rule = "networks of images must be among small, .* to be exported, but got Mean; fit one of these"
     with pytest.raises(ExportError, match=rule):
         export_model(model, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []

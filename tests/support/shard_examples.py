@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from diffor.files import tables
+from diffor.serving.scoring.output_folder import opened_folder
 from diffor.serving.scoring.shards import Answer, Job, Outcome, Shard, find_inputs, plan_shards
 
 N_FILES, FILE_ROWS, GROUP_ROWS = 4, 60, 20
@@ -80,6 +83,23 @@ class Failing(Halving):
     def after_piece(self, shard: Shard) -> None:
         if shard.output == self.victim:
             raise RuntimeError(self.message)
+
+
+@dataclass(frozen=True)
+class EndsAfterOne(Halving):
+    """Work that ends for the first shard only; the processes at the others leave their numbers."""
+
+    def after_piece(self, shard: Shard) -> None:
+        if not shard.output.startswith("part-0-00000"):
+            (shard.source.parent.parent / "marks" / str(os.getpid())).touch()
+            time.sleep(600)
+
+
+def hold(folder: Path, plan_now: dict[str, Any], is_held: Event, may_end: Event) -> None:
+    """Have an output folder open, as another process does, until it may end."""
+    with opened_folder(folder, plan_now, force=False):
+        is_held.set()
+        may_end.wait(60)
 
 
 def is_complete(job: Job, shards: Sequence[Shard], outcomes: Sequence[Outcome]) -> bool:

@@ -95,7 +95,7 @@ def test_two_processes_continue_what_one_began_and_no_row_counts_twice(found, fo
 
 def test_processes_that_see_other_files_are_refused(found):
     for each in found:
-        assert "all processes must see the same files, but got " in each["other_files"]
+        assert "all processes must see the same files, but " in each["other_files"]
         assert "is 3 files with 460 rows for process 0 and 2 files with 150 rows for process 1" in each["other_files"]
 
 

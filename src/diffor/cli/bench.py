@@ -81,7 +81,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     if arguments.run_file is not None:
         plan = read_run_file(Path(arguments.run_file), arguments.size)
     elif arguments.size is not None:
-        raise UsageError(f"--size is for run files that describe one, but got --size {arguments.size} without a run "
+        raise UsageError(f"--size is for run files that describe one, but --size {arguments.size} comes without a run "
                          "file; name one or leave it out")  # fmt: skip
     else:
         plan = Plan(methods=make_methods([], {}, "the command line"))

@@ -147,7 +147,7 @@ def _check_encoder(arguments: argparse.Namespace) -> None:
         )
     if arguments.weights is None and arguments.encoder != CARRIES_WEIGHTS:
         raise UsageError(
-            f"--encoder {arguments.encoder} needs weights that were learned, but got --weights is not given; pass "
+            f"--encoder {arguments.encoder} needs weights that were learned, but --weights is not given; pass "
             f"their file, or choose --encoder {CARRIES_WEIGHTS}, whose weights come in a package"
         )
     if arguments.weights is not None and not Path(arguments.weights).is_file():

@@ -123,13 +123,13 @@ def run(arguments: argparse.Namespace) -> None:
     check_log_target(arguments.log_to)
     check_method_choice(arguments)
     if arguments.diagnose and (arguments.method, arguments.preset) != (DIFFOR, "paper"):
-        raise UsageError("--diagnose is for the paper's chain, whose theory is measured, but got --method is "
+        raise UsageError("--diagnose is for the paper's chain, whose theory is measured, but --method is "
                          f"{arguments.method} and --preset {arguments.preset}; leave it out")  # fmt: skip
     if arguments.method == DIFFOR and arguments.transform is not None:
-        raise UsageError("--transform is for other methods, but got --method is diffor, whose borders follow the "
+        raise UsageError("--transform is for other methods, but --method is diffor, whose borders follow the "
                          "data; leave it out")  # fmt: skip
     if arguments.no_prior and (arguments.method != DIFFOR or arguments.preset == "paper"):
-        raise UsageError("--no-prior is for diffor's own presets, but got --method is "
+        raise UsageError("--no-prior is for diffor's own presets, but --method is "
                          f"{arguments.method} and --preset {arguments.preset}; leave it out")  # fmt: skip
     if is_streamed(arguments):
         _run_streamed(arguments, out)
@@ -232,7 +232,7 @@ def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -
                          f"{arguments.duration!r} is named twice")  # fmt: skip
     features = [name for name in names if name not in (*special, *arguments.drop)]
     if not features:
-        raise UsageError(f"{data} must have columns to predict from, but got --target, --weight and --drop took all")
+        raise UsageError(f"{data} must have columns to predict from, but --target, --weight and --drop took all")
     grades = find_grades(table[arguments.target], arguments.grades, arguments.classify)
     _refuse_ranges(arguments, grades)
     return Task(features, arguments.target, arguments.weight, sides, grades)

@@ -51,7 +51,7 @@ def check_method_choice(arguments: argparse.Namespace) -> None:
     settings = method_settings(arguments)
     if arguments.method == DIFFOR:  # the packages that know the others stay out until the rows are read
         if settings:
-            raise UsageError("--method-setting is for other methods, but got --method is diffor; "
+            raise UsageError("--method-setting is for other methods, but --method is diffor; "
                              "choose a --preset, or its settings in Python")  # fmt: skip
         _refuse_duration(arguments)
         return
@@ -65,7 +65,7 @@ def check_method_choice(arguments: argparse.Namespace) -> None:
     if "duration" not in (*method.requires, *method.accepts):
         _refuse_duration(arguments)
     if "duration" in method.requires and arguments.duration is None:
-        raise UsageError(f"method {arguments.method!r} needs the column of the duration, but got --duration is not "
+        raise UsageError(f"method {arguments.method!r} needs the column of the duration, but --duration is not "
                          "given; add --duration COL")  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def method_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     names = [name for name, _ in arguments.method_setting]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"--method-setting must name each setting once, but got {name!r} stands twice")
+            raise UsageError(f"--method-setting must name each setting once, but {name!r} stands twice")
     return dict(arguments.method_setting)
 
 

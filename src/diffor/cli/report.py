@@ -75,7 +75,7 @@ def _read(paths: list[Path]) -> tuple[Cells, int]:
         lines += found
         n_damaged += damaged
     if not lines:
-        raise UsageError(f"results must hold at least one finished cell, but got {', '.join(map(str, paths))} "
+        raise UsageError(f"results must hold at least one finished cell, but {', '.join(map(str, paths))} "
                          "hold none; run diffor bench first")  # fmt: skip
     return latest_cells(lines), n_damaged
 

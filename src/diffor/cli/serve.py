@@ -128,7 +128,7 @@ def _token(arguments: argparse.Namespace) -> str | None:
     token: str | None = os.environ.get(TOKEN_VARIABLE) if arguments.token is None else arguments.token
     if token is None and arguments.host not in LOOPBACK:
         raise UsageError(
-            f"a host that other machines reach needs a token, but got --host {arguments.host} comes without; add "
+            f"a host that other machines reach needs a token, but --host {arguments.host} comes without; add "
             f"--token TEXT or set {TOKEN_VARIABLE}, or bind to 127.0.0.1"
         )
     if token is not None and (len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
@@ -176,7 +176,7 @@ def _bind(host: str, port: int) -> socket.socket:
         listening.listen(2048)
     except OSError as error:
         raise UsageError(
-            f"{host}:{port} must be free to listen on, but got {error.strerror or error}; choose another with --host "
+            f"{host}:{port} must be free to listen on, but {error.strerror or error}; choose another with --host "
             "or --port"
         ) from error
     return listening

@@ -44,7 +44,7 @@ class BrokenImage:
     @property
     def message(self) -> str:
         """What to tell the user."""
-        return f"{self.name} must be a whole image, but got {self.cause}; fetch it again or leave it out"
+        return f"{self.name} must be a whole image, but {self.cause}; fetch it again or leave it out"
 
 
 class BrokenImageError(UserError):

@@ -41,7 +41,7 @@ def _check_size(table: pd.DataFrame) -> pd.DataFrame:
             raise UserError(f"X must not be empty, but it has 0 {thing} (shape={table.shape})")
     repeated = table.columns[table.columns.duplicated()]
     if len(repeated):
-        raise UserError(f"column names must be unique, but got {repeated[0]!r} stands twice; rename one")
+        raise UserError(f"column names must be unique, but {repeated[0]!r} stands twice; rename one")
     return table
 
 
@@ -96,7 +96,7 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray[Any, np.dtype[np.flo
     if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
         wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
         raise UserError(
-            "sample_weight must be finite, not negative and not all zero, but got "
+            "sample_weight must be finite, not negative and not all zero, but "
             f"{f'{len(wrong)} weights are not, such as {wrong[0]}' if len(wrong) else 'all are zero'}; correct them"
         )
     return np.asarray(weights / weights.mean())

@@ -149,8 +149,7 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
             return self.model_
         if not METHODS[self.settings_.method].has_chain or isinstance(self.model_, CrossFitted):
             raise UserError(
-                f"n_steps is for methods with a chain, but got method={self.settings_.method!r} has none; "
-                "leave n_steps out"
+                f"n_steps is for methods with a chain, but method={self.settings_.method!r} has none; leave n_steps out"
             )
         if n_steps < 1:
             raise UserError(f"n_steps must be at least 1, but got n_steps={n_steps}")

@@ -105,4 +105,4 @@ def _hub_messages(what: str, cure: str) -> Iterator[None]:
             raise
         place = os.environ.get("HF_ENDPOINT", "the hub")
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise HubError(f"{what} must reach {place} and be allowed to, but got {reason}; {cure}") from error
+        raise HubError(f"{what} must reach {place} and be allowed to, but {reason}; {cure}") from error

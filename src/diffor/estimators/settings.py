@@ -340,7 +340,7 @@ def _check_images(settings: Settings, given: dict[str, Any]) -> None:
         wrong = [name for name in OF_IMAGES if getattr(settings, name) != getattr(default, name)]
         if wrong:
             raise UserError(
-                f"{wrong[0]} is for encoders of images, but got encoder={settings.encoder!r} reads tables; "
+                f"{wrong[0]} is for encoders of images, but encoder={settings.encoder!r} reads tables; "
                 f"leave {wrong[0]} out or choose an encoder of images"
             )
         return

@@ -167,7 +167,7 @@ class _StreamedFit:
         model = self.model
         if reads_images(model.settings_.encoder):
             raise UserError(
-                f"files are streamed into encoders of tables, but got encoder={model.settings_.encoder!r} reads "
+                f"files are streamed into encoders of tables, but encoder={model.settings_.encoder!r} reads "
                 "images; embed the images first"
             )
         wanted = model.get_params(deep=False)
@@ -293,7 +293,7 @@ class _StreamedFit:
         begun = self.world.answer(lambda: json.loads(path.read_text())["lanes"] if path.exists() else None)
         if begun is not None and wanted is not None and wanted != begun:
             raise CheckpointError(
-                f"a run must keep its number of lanes, but got lanes={wanted} and {path} says {begun}; leave it out, "
+                f"a run must keep its number of lanes, but lanes={wanted} and {path} says {begun}; leave it out, "
                 "or choose another checkpoint folder"
             )
         lanes = int(begun or wanted or self.world.size)

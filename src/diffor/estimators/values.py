@@ -214,4 +214,4 @@ def as_values(y: Any, name: str) -> NDArray[np.float64]:
     try:
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise UserError(f"{name} must hold numbers, but got {error}; grades belong to DiffoRClassifier") from error
+        raise UserError(f"{name} must hold numbers, but {error}; grades belong to DiffoRClassifier") from error

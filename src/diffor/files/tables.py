@@ -178,10 +178,10 @@ def readable(path: Path) -> Iterator[None]:
     except pd.errors.EmptyDataError as error:
         raise DataError(f"{path} must hold a table, but the file is empty; check how it was written") from error
     except UnicodeError as error:
-        raise DataError(f"{path} must be a {kind} file in UTF-8, but got {error}; convert it first") from error
+        raise DataError(f"{path} must be a {kind} file in UTF-8, but {error}; convert it first") from error
     except (ValueError, OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise DataError(f"{path} must be a readable {kind} file, but got {reason}; correct or replace it") from error
+        raise DataError(f"{path} must be a readable {kind} file, but {reason}; correct or replace it") from error
 
 
 def _csv_names(path: Path) -> list[str]:

@@ -23,6 +23,8 @@ class BoostedTrees(PlacePrior):
 
     New rows are answered by the mean of the folds' trees.
 
+    >>> import numpy as np, torch
+    >>> from diffor.priors.contract import PriorRows
     >>> rows = PriorRows((torch.rand(200, 2), torch.zeros(200, 0, dtype=torch.int64)))
     >>> u, folds = rows.inputs[0][:, 0].numpy(), np.arange(200) % 5
     >>> prior = BoostedTrees()

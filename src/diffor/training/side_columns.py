@@ -51,7 +51,7 @@ def check_side(column: str, values: Any, n_rows: int, method: type[Method], name
     try:
         numbers = np.asarray(values, dtype=np.float64).ravel()
     except (TypeError, ValueError) as error:
-        raise UserError(f"{column} must hold numbers, but got {error}") from error
+        raise UserError(f"{column} must hold numbers, but {error}") from error
     if len(numbers) != n_rows:
         raise UserError(f"{column} must have one value per row, {n_rows}, but got {len(numbers)}")
     if not np.isfinite(numbers).all():

@@ -251,7 +251,7 @@ def tracked(
             tracking.tracker.open(name, settings)
         except Exception as error:
             raise UserError(
-                f"log_to must be a place that can be written, but got log_to={log_to!r} fails with "
+                f"log_to must be a place that can be written, but log_to={log_to!r} fails with "
                 f"{type(error).__name__}: {' '.join(str(error).split())}; choose another"
             ) from error
     try:

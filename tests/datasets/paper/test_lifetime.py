@@ -229,7 +229,7 @@ def test_truncated_transactions_and_web_pages_are_named(root):
     with pytest.raises(ValueError, match=r"transactions\.csv\.gz must be a whole gzip file, but .*; fetch the file"):
         survey_shoppers(root)
     (error,) = DISTRIBUTIONS["shoppers"].check(root).errors
-    assert f"{path} must be a whole gzip file, but got " in error
+    assert f"{path} must be a whole gzip file, but " in error
     path.write_text("<!DOCTYPE html><title>Kaggle: sign in</title>\n")
     with pytest.raises(ValueError, match=r"must begin with the header id,chain,.*, but got '<!DOCTYPE html>"):
         survey_shoppers(root)

@@ -227,7 +227,7 @@ def test_a_folder_is_searched_in_depth_for_images_only(tmp_path):
     [
         (np.zeros((2, 3, 8, 8), dtype=np.uint8), r"\(n, height, width, 3 or 1\).*but got shape=\(2, 3, 8, 8\)"),
         (np.zeros((2, 8, 8, 3)), "but .*dtype=float64; put colours last"),
-        ([np.zeros((8, 8), dtype=np.uint8)], r"but row 0 has shape=\(8, 8\)"),
+        ([np.zeros((8, 8), dtype=np.uint8)], r"but got shape=\(8, 8\), dtype=uint8 in row 0"),
         (["a.png", None], "path, an array or one of Pillow's, but row 1 has None"),
         (pd.DataFrame({"path": ["a.png", float("nan")]}), "but row 1 has nan; fill it in or drop"),
         (pd.DataFrame({"file": ["a.png"]}), "column 'path', but its columns are 'file'; rename"),

@@ -113,7 +113,7 @@ def test_what_is_no_image_is_refused(face_model, faces, monkeypatch):
     assert messages[0] == (422, "image 0, 'note.txt', must be a whole image, but its format is not known; send a "
                                 "PNG or JPEG file, say")  # fmt: skip
     assert messages[1][0] == 422
-    assert messages[1][1].startswith("image_0 must be a whole image, but got ")
+    assert messages[1][1].startswith("image_0 must be a whole image, but ")
     assert messages[2] == (422, "image 0, 'wide.png', must have at most 288 pixels, but it has 17 x 18; make it "
                                 "smaller")  # fmt: skip
     assert messages[3][0] == 413

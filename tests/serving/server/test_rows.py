@@ -60,7 +60,7 @@ def test_missing_and_unknown_columns_are_told_apart(columns):
     missing, unknown = (one["msg"] for one in refused.problems)
     assert missing == ("row 1 must have the column 'city', but it is missing; add it (null if it is not known)")
     assert unknown == (
-        "row 1 must have columns that the model knows, but got 'citty' is none (did you mean 'city'?); leave it out"
+        "row 1 must have columns that the model knows, but 'citty' is none (did you mean 'city'?); leave it out"
     )
 
 
@@ -152,7 +152,7 @@ def test_very_many_levels_are_not_all_told():
     [
         (b"{", "body must be JSON, but Expecting property name"),
         (b"\xff\xfe", "body must be JSON, but got"),
-        (b"NaN", "body must be JSON, but got NaN is no JSON; send null for what is not known"),
+        (b"NaN", "body must be JSON, but NaN is no JSON; send null for what is not known"),
         (b"[" * 100_000, "body must be JSON, but it is nested too deeply"),
     ],
 )

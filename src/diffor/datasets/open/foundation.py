@@ -115,7 +115,7 @@ def _read_arrays(path: Path, table: FoundationTable) -> tuple[NDArray[np.float64
         with np.load(path, allow_pickle=False) as arrays:
             x, y = (np.asarray(arrays[name], dtype=np.float64) for name in ("X", "z"))
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path} must hold the arrays X and z, but got {error}; {CURE}") from error
+        raise UserError(f"{path} must hold the arrays X and z, but {error}; {CURE}") from error
     _check_shape(x, y, str(path), table)
     return x, y
 

@@ -62,11 +62,11 @@ def _fetch(root: str | Path | None, name: str) -> Any:
     except OSError as error:
         raise OSError(
             f"{name} must come from openml.org or lie in the cache {Path(get_data_home(home)) / 'openml'}, "
-            f"but got {getattr(error, 'reason', error)}; connect this machine once, or copy that folder from one that "
+            f"but {getattr(error, 'reason', error)}; connect this machine once, or copy that folder from one that "
             "has read the table"
         ) from error
     except (ValueError, KeyError) as error:
-        raise UserError(f"{name} must be a table that scikit-learn can read, but got {error}; check it at "
+        raise UserError(f"{name} must be a table that scikit-learn can read, but {error}; check it at "
                          f"openml.org/d/{openml_id(name)}") from error  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def _read_numbers(path: Path) -> NDArray[np.float64]:
     try:
         numbers = np.loadtxt(path)
     except ValueError as error:
-        raise UserError(f"{path} must hold numbers in lines of one length, but got {error}; {CURE}") from error
+        raise UserError(f"{path} must hold numbers in lines of one length, but {error}; {CURE}") from error
     return np.asarray(numbers, dtype=np.float64)
 
 

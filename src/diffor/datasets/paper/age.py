@@ -224,7 +224,7 @@ def _cacd_rows(path: Path) -> pd.DataFrame:
         fields = {field: np.ravel(struct[field][0, 0]) for field in CACD_FIELDS}
     except Exception as error:  # the reader meets damage in many ways, none of which it declares
         raise UserError(
-            f"{path} must hold the struct celebrityImageData with {', '.join(CACD_FIELDS)}, but got {error}; {CURE}"
+            f"{path} must hold the struct celebrityImageData with {', '.join(CACD_FIELDS)}, but {error}; {CURE}"
         ) from error
     sizes = {field: len(values) for field, values in fields.items()}
     if len(set(sizes.values())) > 1:

@@ -155,7 +155,7 @@ def locked(folder: Path) -> Iterator[None]:
         file = folder.with_name(folder.name + ".lock").open("w", encoding="utf-8")
     except OSError as error:
         raise DataError(
-            f"{folder.parent} must be a writable folder, but got {error.strerror or error}; "
+            f"{folder.parent} must be a writable folder, but {error.strerror or error}; "
             "set DIFFOR_CACHE to another folder"
         ) from error
     with file:

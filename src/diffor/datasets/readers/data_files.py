@@ -76,7 +76,7 @@ def exact_table(path: Path, header: Sequence[str]) -> pd.DataFrame:
     try:
         first, *rows = read_cells(path)
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} must be a text file, but got {error}; {CURE}") from error
+        raise UserError(f"{path} must be a text file, but {error}; {CURE}") from error
     if tuple(first) != tuple(header):
         raise UserError(f"{path} must begin with {','.join(header)}, but got {','.join(first)[:200]}; {CURE}")
     if len(rows[0]) != len(header):

@@ -64,7 +64,7 @@ def open_text(source: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
             raw.seek(0)
             yield (cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if is_packed else raw), raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{source} must be a whole gzip file, but got {error}; {CURE}") from error
+        raise DataError(f"{source} must be a whole gzip file, but {error}; {CURE}") from error
 
 
 def check_header(line: bytes, source: Path, header: str, cure: str) -> None:

@@ -28,7 +28,7 @@ def read_sheet(path: Path) -> pd.DataFrame:
         with zipfile.ZipFile(path) as archive:
             rows = list(_rows(archive, _first_sheet(archive), _shared_texts(archive)))
     except (zipfile.BadZipFile, ElementTree.ParseError, KeyError, IndexError, StopIteration, zlib.error) as error:
-        raise UserError(f"{path} must be an Excel workbook (.xlsx), but got {error}; {CURE}") from error
+        raise UserError(f"{path} must be an Excel workbook (.xlsx), but {error}; {CURE}") from error
     filled = {number: row for number, row in enumerate(rows, start=1) if any(row)}
     if len(filled) < 2:
         raise UserError(f"{path} must have a header and rows, but it has {len(filled)} rows; {CURE}")

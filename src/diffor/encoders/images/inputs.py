@@ -180,7 +180,7 @@ def _check_item(item: Any, row: int, root: str | Path | None) -> ImageSource:
             "fill it in or drop the row"
         )
     if item.ndim != 3 or item.shape[2] not in (1, 3) or item.dtype != np.uint8 or 0 in item.shape:
-        raise UserError(_rule(f"row {row} has shape={item.shape}, dtype={item.dtype}", "(height, width, 3 or 1)"))
+        raise UserError(_rule(f"shape={item.shape}, dtype={item.dtype} in row {row}", "(height, width, 3 or 1)"))
     return item
 
 

@@ -35,6 +35,6 @@ def check_bfloat16() -> None:
     fault = bfloat16_fault()
     if fault is not None:
         raise UserError(
-            f"mixed_precision needs a processor that computes in bfloat16, but got {fault}; leave mixed_precision "
+            f"mixed_precision needs a processor that computes in bfloat16, but {fault}; leave mixed_precision "
             "out, or set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 before Python starts"
         )

@@ -169,7 +169,7 @@ def count_features(network: nn.Module) -> int:
     count = getattr(network, "out_features", None)
     if not isinstance(count, int):
         raise UserError(
-            f"an encoder must say how many features it gives, but got {type(network).__name__}.out_features is "
+            f"an encoder must say how many features it gives, but {type(network).__name__}.out_features is "
             f"{count!r}; set it to an integer"
         )
     return count
@@ -248,7 +248,7 @@ def make_image_encoder(encoder: str | nn.Module, **options: Any) -> Encoder:
     """
     if isinstance(encoder, Encoder):
         if options:
-            raise UserError(f"an Encoder is taken as it is, but got {', '.join(options)} given; set them on it")
+            raise UserError(f"an Encoder is taken as it is, but {', '.join(options)} came with it; set them on it")
         return encoder
     if isinstance(encoder, nn.Module):
         return ImageEncoder(encoder, **options)

@@ -173,7 +173,7 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
 
 async def _answer_wrong_path(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    message = f"a path of this server must be asked, but got {request.method} {request.url.path} is none; see /docs"
+    message = f"a path of this server must be asked, but {request.method} {request.url.path} is none; see /docs"
     return refused(refusal(status, "path", message))
 
 

@@ -77,7 +77,7 @@ class Batcher:
                 raise refusal(503, "closing", "the server must be running, but it is stopping; ask another one")
             if self._n_rows and self._n_rows + len(question) > self.max_waiting:
                 raise refusal(
-                    503, "busy", f"at most {self.max_waiting} rows can wait for answers, but got {self._n_rows} do "
+                    503, "busy", f"at most {self.max_waiting} rows can wait for answers, but {self._n_rows} do "
                     "already; try again in a moment", Retry_After="1",
                 )  # fmt: skip
             self._n_rows += len(question)

@@ -49,7 +49,7 @@ def _flaw(data: bytes) -> str:
         raise
     except Exception as error:  # Pillow's readers trip over damaged bytes in many ways
         reason = "its format is not known" if "cannot identify" in str(error) else str(error) or type(error).__name__
-        return f"must be a whole image, but got {reason}; send a PNG or JPEG file, say"
+        return f"must be a whole image, but {reason}; send a PNG or JPEG file, say"
     if width * height > MAX_PIXELS:
         return f"must have at most {MAX_PIXELS:,} pixels, but it has {width} x {height}; make it smaller"
     return ""

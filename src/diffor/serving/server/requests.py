@@ -87,7 +87,7 @@ class RequestReader:
                     else:
                         fields[name] = parse_json(value.encode("utf-8", "backslashreplace"), name)
         except HTTPException as error:
-            raise refusal(422, "form", f"a form must be whole, but got {error.detail}", "body") from error
+            raise refusal(422, "form", f"a form must be whole, but {error.detail}", "body") from error
         return fields, uploads
 
     def _read_asked(self, body: Mapping[str, Any]) -> Asked:
@@ -131,7 +131,7 @@ def parse_json(text: bytes, place: str = "body") -> Any:
     except RecursionError as error:
         raise refusal(422, "json", f"{place} must be JSON, but it is nested too deeply", place) from error
     except ValueError as error:
-        raise refusal(422, "json", f"{place} must be JSON, but got {error}", place) from error
+        raise refusal(422, "json", f"{place} must be JSON, but {error}", place) from error
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -150,6 +150,6 @@ def find_shards(data: str) -> list[Path]:
         raise DataError(f"{data} must match at least one file, but none; {cure}")
     for each in found:
         if not is_parquet(each):
-            raise DataError(f"files to stream must end in {' or '.join(PARQUET_SUFFIXES)}, but got {data} matches "
+            raise DataError(f"files to stream must end in {' or '.join(PARQUET_SUFFIXES)}, but {data} matches "
                             f"{each}; write them as Parquet")  # fmt: skip
     return sorted(found)
