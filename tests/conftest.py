@@ -4,8 +4,12 @@ One thread per test process: with several processes on few cores, more threads o
 """
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A shell that starts the tests in the background has them, and all programs that they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 import torch

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from diffor.priors.contract import Floats, RowNumbers, under_prefix, with_prefix
-from diffor.priors.design import choose_columns, code_by_others, level_means, read_columns, take
+from diffor.priors.design import choose_columns, code_by_others, read_columns, take, target_encoding
 from diffor.priors.ranks import Ranks, Standard
 
 MAX_PROCESS_COLUMNS = 256
@@ -44,7 +44,7 @@ class ProcessColumns(NamedTuple):
         at_most = min(MAX_PROCESS_COLUMNS, max(1, int(varied.sum())))
         chosen = choose_columns(np.where(varied, table, 0.0), target[rows], of_rows, at_most)
         scale = scaling.fit(table[:, chosen.numpy()], of_rows)
-        columns = cls(level_means(inputs[1], target, weights, rows), chosen, scale)
+        columns = cls(target_encoding(inputs[1], target, weights, rows), chosen, scale)
         return columns, scale.transform(torch.from_numpy(table)[:, chosen])
 
     def code(
@@ -61,7 +61,7 @@ class ProcessColumns(NamedTuple):
         **Shape:** -> ``(r, k)``, ``(h, k)`` float64.
         """
         table = code_by_others(inputs, target, weights, rows, np.random.default_rng(seed))
-        others = self._replace(levels=level_means(inputs[1], target, weights, rows))
+        others = self._replace(levels=target_encoding(inputs[1], target, weights, rows))
         return self.scale.transform(torch.from_numpy(table)[:, self.chosen]), others.read(take(inputs, held))
 
     def read(self, inputs: tuple[Tensor, ...]) -> Tensor:
