@@ -11,7 +11,7 @@ from stream_examples import SIZES, TINY, make_table, write, write_files
 import diffor
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.encoders import TabularInputs
-from diffor.encoders.tabular.sparse_embedding import sparse_tables
+from diffor.encoders.tabular.networks import sparse_tables
 from diffor.estimators import streamed_fit
 from diffor.estimators.streamed_fit import Stream, fit_stream
 from diffor.files.tables import DataError

@@ -108,7 +108,7 @@ def stream_of(arguments: argparse.Namespace) -> Stream:
 
 def stream_summary(model: Any, n_processes: int) -> list[str]:
     """Lines about the rows and the tables of ids."""
-    from diffor.encoders.tabular.sparse_embedding import sparse_tables, table_bytes
+    from diffor.encoders.tabular.networks import sparse_tables, table_bytes
 
     lines = [f"rows             {model.history_.rows} learned from, by {n_processes} process{'es' * (n_processes > 1)}"]
     tables = sparse_tables(model.model_)

@@ -16,8 +16,7 @@ from diffor.priors.contract import (
     with_prefix,
 )
 from diffor.priors.design import take
-from diffor.priors.folds import MIN_FIT_ROWS, Lesson
-from diffor.priors.spread import PlacePrior, SpreadModel
+from diffor.priors.folds import MIN_FIT_ROWS, Lesson, PlacePrior, SpreadModel
 from diffor.priors.trees import Trees, flatten_nodes
 
 N_TREES = 100

@@ -23,12 +23,11 @@ from tqdm import tqdm
 from diffor.core.method import OrdinalEnsemble
 from diffor.core.prediction import Prediction
 from diffor.encoders.images.networks import learning_rate_groups
-from diffor.encoders.tabular.sparse_embedding import sparse_tables
+from diffor.encoders.tabular.networks import sparse_tables
 from diffor.training.batches import Batches, MemoryBatches, step_seed
 from diffor.training.batches import Rows as Rows
 from diffor.training.checkpoint import CheckpointError, pack, unpack, write_atomically
-from diffor.training.optimizer import FlatAdam
-from diffor.training.row_adagrad import RowAdagrad
+from diffor.training.optimizer import FlatAdam, RowAdagrad
 from diffor.training.tracking import Tracking
 
 STATE = "training.safetensors"
