@@ -86,7 +86,7 @@ def test_cosines_that_training_noted_are_drawn_too(home, tmp_path):
 
 def test_a_long_file_is_sampled_and_that_is_told(home, monkeypatch, capsys):
     monkeypatch.setattr("diffor.cli.diagnose.choose_rows", lambda count: choose_rows(count, 40))
-    monkeypatch.setattr("diffor.files.CHUNK_ROWS", 64)
+    monkeypatch.setattr("diffor.files.tables.CHUNK_ROWS", 64)
     assert main(["diagnose", str(home / "price"), str(home / "rows.csv")]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "40 random rows of 150 (seed 0), target price." in out

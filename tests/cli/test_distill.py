@@ -65,7 +65,7 @@ def test_wrong_use_leaves_files_as_they_were(home, tmp_path, capsys):
     assert (tmp_path / "student" / "config.json").read_bytes() == before
     assert distilled(home, "stars", tmp_path / "student", "--force") == 0
     assert main(["distill", str(home / "chain"), str(home / "rows.csv"), "--out", str(tmp_path / "two")]) == 2
-    assert "distill is for priors and cross-fitted networks, but got" in capsys.readouterr().err
+    assert "distill is for priors and cross-fitted networks, but this model is an encoder" in capsys.readouterr().err
     assert distilled(home, "price", home / "price", "--force") == 2
     assert "--out must be another folder than MODEL" in capsys.readouterr().err
     assert distilled(home, "price", tmp_path / "three", "--max-rows", "3") == 2

@@ -76,7 +76,7 @@ def test_pages_of_chunks_are_pages_of_the_whole(
 ) -> None:
     arguments = ["evaluate", str(home / "quality"), str(home / "rows.csv"), "--report"]
     assert main([*arguments, "whole.html"]) == 0
-    monkeypatch.setattr("diffor.files.CHUNK_ROWS", 50)
+    monkeypatch.setattr("diffor.files.tables.CHUNK_ROWS", 50)
     assert main([*arguments, "chunks.html"]) == 0
     assert (here / "whole.html").read_text() == (here / "chunks.html").read_text()
 
@@ -85,7 +85,7 @@ def test_long_tables_are_shown_in_part(
     home: Path, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("diffor.reports.evaluation.evaluation.picked_rows.__defaults__", (70,))
-    monkeypatch.setattr("diffor.files.CHUNK_ROWS", 50)
+    monkeypatch.setattr("diffor.files.tables.CHUNK_ROWS", 50)
     assert main(["evaluate", str(home / "point"), str(home / "rows.csv"), "--report", "page.html"]) == 0
     page = (here / "page.html").read_text()
     assert "The scores are those of all 120 rows. Figures and slices look at 70 of them, picked at random." in page
@@ -110,7 +110,7 @@ def test_an_existing_page_is_replaced_only_if_asked(home: Path, here: Path, caps
 WRONG = {
     "HOME/price HOME/rows.csv --report absent/page.html": "absent/page.html must lie in an existing folder, but "
     "absent is none; create it first",
-    "HOME/price HOME/rows.csv --report page.txt": "--report must be a page whose name ends in .html, but "
+    "HOME/price HOME/rows.csv --report page.txt": "--report must be a page whose name ends in .html, but got "
     "page.txt; rename it",
     "HOME/price HOME/rows.csv --report HOME/rows.csv --force": "--report must be a page whose name ends in .html",
     "HOME/price HOME/rows.csv --report folder.html --force": "folder.html must be a file, but something else has "
@@ -146,7 +146,7 @@ def test_a_page_that_cannot_be_written_at_the_end_is_said_in_one_line(
     monkeypatch.setattr("diffor.reports.html.write_page", full)
     assert main(["evaluate", str(home / "point"), str(home / "rows.csv"), "--report", "page.html"]) == 2
     assert capsys.readouterr().err == (
-        "diffor: error: page.html cannot be written, but No space left on device; choose another\n"
+        "diffor: error: page.html cannot be written: No space left on device; choose another\n"
     )
 
 

@@ -499,7 +499,7 @@ WRONG = {
     "fit HOME/price --target price --out m": "HOME/price must match at least one file, but none; pass a folder or",
     "fit empty.csv --target price --out m": "empty.csv must hold a table, but the file is empty",
     "fit header.csv --target price --out m": "header.csv must hold at least one row",
-    "fit ragged.csv --target price --out m": "ragged.csv must be a readable CSV file, but Error tokenizing",
+    "fit ragged.csv --target price --out m": "ragged.csv must be a readable CSV file, but got Error tokenizing",
     "fit broken.parquet --target price --out m": "broken.parquet must be a readable Parquet file",
     "fit HOME/rows.csv --target prise --out m": "must have the column 'prise' (did you mean 'price'?), but its",
     "fit HOME/rows.csv --target price --drop cty --out m": "'cty' (did you mean 'city'?)",
@@ -526,7 +526,7 @@ WRONG = {
     "fit HOME/rows.csv --target price --max-steps 0 --out m": "must be a whole number from 1 on, but got '0'",
     "fit HOME/rows.csv --target price --time-limit -3 --out m": "must be a positive number of seconds",
     "fit HOME/rows.csv --target price --seed x --out m": "must be a whole number from 0 to 4294967295",
-    "fit HOME/rows.csv --target size --out m": "target 'size' must be known in every row of HOME/rows.csv, but got "
+    "fit HOME/rows.csv --target size --out m": "target 'size' must be known in every row of HOME/rows.csv, but "
     "1 of 240 rows have none, the first is row 6",
     "fit HOME/rows.csv --target price --valid no.csv --out m": "no.csv must be an existing file",
     "fit HOME/rows.csv --target price --valid one.csv --out m": "one.csv must have the column 'id'",
@@ -567,7 +567,7 @@ WRONG = {
     "evaluate HOME/price gaps.csv": "target 'price' must be known in every row of gaps.csv, but 2 of 9 rows have "
     "none, the first is row 3; remove these rows",
     "evaluate HOME/price HOME/rows.csv --target city": "column 'city' of",
-    "evaluate HOME/quality HOME/rows.csv --target city": "must hold the model's grades low, mid, high, but got 240 of",
+    "evaluate HOME/quality HOME/rows.csv --target city": "must hold the model's grades low, mid, high, but 240 of",
     "evaluate HOME/price HOME/rows.csv --coverage 1": "must lie between 0 and 1",
     "evaluate HOME/price one.csv": "one.csv must have the column 'size'",
     "demo --fast": "demo has no option --fast",

@@ -84,7 +84,7 @@ def test_methods_can_be_chosen_and_left_out(results, capsys):
         (["one.jsonl"], "a report must go somewhere, but neither --out nor --json is given"),
         (["none.jsonl", "--json"], "results must be files that diffor bench wrote, but none.jsonl is none"),
         (["empty.jsonl", "--json"], "must hold at least one finished cell, but empty.jsonl"),
-        (["one.jsonl", "--json", "--without", "diffr"], "but got 'diffr' is not (did you mean 'diffor'?)"),
+        (["one.jsonl", "--json", "--without", "diffr"], "but 'diffr' is not (did you mean 'diffor'?)"),
         (["one.jsonl", "--out", "old.html"], "old.html"),
         (["one.jsonl", "--jsno"], "report has no option --jsno (did you mean '--json'?)"),
     ],

@@ -258,7 +258,7 @@ def test_a_folder_of_other_options_is_refused_unless_forced(here: Path, capsys: 
     assert score("--workers", "1") == 0
     before = times(here / "out")
     line = refused(capsys, "--workers", "2", "--coverage", "0.8")
-    assert "must belong to this run, but got --coverage changed since it was begun" in line
+    assert "must belong to this run, but --coverage changed since it was begun" in line
     line = refused(capsys, model="grades")
     assert "must belong to this run, but MODEL is another since" in line
     assert times(here / "out") == before

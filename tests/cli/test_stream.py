@@ -95,10 +95,10 @@ def test_numbers_can_be_grades(data, tmp_path, further):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["nowhere/*.parquet"], "nowhere/*.parquet must match at least one file, but none"),
-    (["DATA", "--valid", "x.csv"], "--valid is for files that are read as a whole, but got "),
-    (["DATA", "--calibration", "x.csv"], "--calibration is for files that are read as a whole, but got "),
+    (["DATA", "--valid", "x.csv"], "--valid is for files that are read as a whole, but "),
+    (["DATA", "--calibration", "x.csv"], "--calibration is for files that are read as a whole, but "),
     (["DATA", "--drop", "nothing"], "must have the column 'nothing'"),
-    (["DATA/part-0.parquet", "--ids", "user"], "--ids is for Parquet files that are streamed, but got "),
+    (["DATA/part-0.parquet", "--ids", "user"], "--ids is for Parquet files that are streamed, but "),
     (["DATA", "--classify", "--bounds", "0", "1"], "--bounds is for amounts, but the target is a grade"),
     (["DATA", "--grades", "a,b"], "--grades must be numbers as target 'y' holds them, but got 'a'"),
 ])  # fmt: skip
@@ -115,7 +115,7 @@ def test_several_processes_must_stream(data, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     one = str(data / "part-0.parquet")
     assert main(["fit", one, "--target", "y", "--out", str(tmp_path / "model"), *FEW]) == 2
-    assert "several processes must stream Parquet files, but got " in capsys.readouterr().err
+    assert "several processes must stream Parquet files, but " in capsys.readouterr().err
 
 
 def test_one_file_is_streamed_where_epochs_are_named(data, tmp_path):

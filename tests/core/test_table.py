@@ -139,9 +139,9 @@ def test_empty_arrays_are_refused(shape):
 
 
 def test_repeated_column_names_are_refused():
-    with refused(ValueError, "column names must be unique, but got 'a' stands twice; rename one"):
+    with refused(ValueError, "column names must be unique, but 'a' stands twice; rename one"):
         as_table(pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]))
-    with refused(ValueError, "column names must be unique, but got 'a' stands twice"):
+    with refused(ValueError, "column names must be unique, but 'a' stands twice"):
         as_table(pa.table([[1], [2]], names=["a", "a"]))
 
 

@@ -262,7 +262,7 @@ WRONG = {
     "fit HOME/new.csv --target watched --method card --method-setting width=-1 --out m": "--method-setting of 'card': "
     "width must be a whole number from 1 on, but got width=-1",
     "fit HOME/new.csv --target watched --method dex --method-setting n_bins=5 n_bins=6 --out m": "must name each "
-    "setting once, but got 'n_bins' stands twice",
+    "setting once, but 'n_bins' stands twice",
     "fit HOME/new.csv --target watched --method d2q --duration lenght --out m": "must have the column 'lenght' (did "
     "you mean 'length'?)",
     "fit HOME/new.csv --target watched --method d2q --duration watched --out m": "--duration must be another column "

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from diffor.cli.options import add_command
 from diffor.cli.usage import UsageError
-from diffor.datasets.state import find_state, package_of
 from diffor.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -114,6 +113,7 @@ def _list_all(root: Path | None, as_json: bool) -> None:
 def _facts(name: str, root: Path | None) -> dict[str, Any]:
     """What is known of a data set without reading it as a whole, as JSON values."""
     from diffor.datasets import DATASETS, DISTRIBUTIONS, SUITES
+    from diffor.datasets.state import find_state
 
     dataset, distribution = DATASETS[name], DISTRIBUTIONS.get(name)
     stated = re.search(r"\((.*?)\)", dataset.source)
@@ -155,6 +155,8 @@ def _root_line(root: Path | None) -> str:
 
 def _describe(name: str, root: Path | None) -> dict[str, Any]:
     """All that is known of a data set, with what reading it met."""
+    from diffor.datasets.state import package_of
+
     facts = _facts(name, root) | {"obtain": _how_to_get(name), "root": None if root is None else str(root)}
     if root is None and package_of(name) is None:
         return facts | {"problem": _root_line(None)}
@@ -170,6 +172,7 @@ def _describe(name: str, root: Path | None) -> dict[str, Any]:
 
 def _how_to_get(name: str) -> str:
     from diffor.datasets import DISTRIBUTIONS
+    from diffor.datasets.state import package_of
 
     if name in DISTRIBUTIONS:
         return DISTRIBUTIONS[name].obtain
@@ -243,7 +246,7 @@ def _print_check(name: str, root: Path | None, as_json: bool) -> None:
     except ImportError as error:
         if "diffor[" not in str(error):
             raise
-        raise UsageError(f"{name} cannot be checked, but got {error}") from error
+        raise UsageError(f"{name} cannot be checked: {error}") from error
     if as_json:
         facts = {"name": name, "root": None if root is None else str(root)}
         print(json.dumps(facts | {"errors": report.errors, "warnings": report.warnings}))
@@ -259,11 +262,12 @@ def _print_check(name: str, root: Path | None, as_json: bool) -> None:
 def _check(name: str, root: Path | None) -> CheckReport:
     from diffor.datasets import DATASETS, DISTRIBUTIONS
     from diffor.datasets.readers.reading import CheckReport
+    from diffor.datasets.state import package_of
 
     if name in DISTRIBUTIONS:
         return DISTRIBUTIONS[name].check(root)
     if root is None and package_of(name) is None:
-        return CheckReport([f"{name} is read from files, but got {_root_line(None)}"])
+        return CheckReport([f"{name} is read from files, but {_root_line(None)}"])
     try:
         DATASETS[name].read(root)
         DATASETS[name].split(root, 0)

@@ -186,7 +186,7 @@ def _write_page(
     try:
         write_page(page, model_page(evaluation))
     except OSError as error:
-        raise UsageError(f"{page} cannot be written, but got {error.strerror or error}; choose another") from error
+        raise UsageError(f"{page} cannot be written: {error.strerror or error}; choose another") from error
     print(f"the page is {page}", file=sys.stderr)
 
 

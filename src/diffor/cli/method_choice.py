@@ -74,7 +74,7 @@ def method_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     names = [name for name, _ in arguments.method_setting]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"--method-setting must name each setting once, but got {name!r} stands twice")
+            raise UsageError(f"--method-setting must name each setting once, but {name!r} stands twice")
     return dict(arguments.method_setting)
 
 

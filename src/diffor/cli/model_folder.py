@@ -46,7 +46,7 @@ def save_model(model: Any, out: Path, notes: dict[str, Any] | None, force: bool)
         if notes is not None:
             write_atomically(out / NOTES, json.dumps(notes, indent=1).encode())
     except OSError as error:
-        raise UsageError(f"{out} cannot be written, but got {error.strerror or error}; choose another") from error
+        raise UsageError(f"{out} cannot be written: {error.strerror or error}; choose another") from error
 
 
 def load_model(folder: Path, may_read_images: bool = False) -> Estimator:

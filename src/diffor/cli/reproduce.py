@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from diffor.cli.bench import compute_features, run_cells
 from diffor.cli.options import add_command, as_count, as_seed
 from diffor.cli.usage import UsageError, library_messages, require_figures
-from diffor.datasets.state import NOT_FOUND, find_state
 from diffor.files import tables
 
 if TYPE_CHECKING:
@@ -78,6 +77,7 @@ def _findings(arguments: argparse.Namespace, size: str | None, lines: Path) -> F
 
         log = partial(print, file=sys.stderr, flush=True)
         return run_paradigms(size, arguments.seed, log, lines=lines)
+    from diffor.datasets.state import NOT_FOUND, find_state
     from diffor.paper.experiments.latent import DATASETS_TRIED, run_latent
 
     root = None if arguments.root is None else Path(arguments.root)
@@ -126,6 +126,8 @@ def _read(grid: Grid, cells: Cells) -> Findings:
 
 def _with_found(plan: Plan, root: str | None) -> Plan | None:
     """The plan with those of its data sets that are there; None where none is."""
+    from diffor.datasets.state import NOT_FOUND, find_state
+
     folder = None if root is None else Path(root)
     found = [name for name in plan.dataset_names() if find_state(name, folder) != NOT_FOUND]
     absent = [name for name in plan.dataset_names() if name not in found]

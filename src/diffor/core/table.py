@@ -41,7 +41,7 @@ def _check_size(table: pd.DataFrame) -> pd.DataFrame:
             raise UserError(f"X must not be empty, but it has 0 {thing} (shape={table.shape})")
     repeated = table.columns[table.columns.duplicated()]
     if len(repeated):
-        raise UserError(f"column names must be unique, but got {repeated[0]!r} stands twice; rename one")
+        raise UserError(f"column names must be unique, but {repeated[0]!r} stands twice; rename one")
     return table
 
 

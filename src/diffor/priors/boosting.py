@@ -21,6 +21,7 @@ class BoostedTrees(PlacePrior):
 
     New rows are answered by the mean of the folds' trees.
 
+    >>> from diffor.priors import PriorRows
     >>> rows = PriorRows((torch.rand(200, 2), torch.zeros(200, 0, dtype=torch.int64)))
     >>> u, folds = rows.inputs[0][:, 0].numpy(), np.arange(200) % 5
     >>> prior = BoostedTrees()

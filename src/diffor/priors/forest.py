@@ -31,6 +31,7 @@ class Forest(PlacePrior):
     Categories are read as their codes, since means of their levels would carry the row's own target into trees that did
     not draw it. Of more rows than ``MAX_FOREST_ROWS`` some are drawn for all trees; the others are new to it.
 
+    >>> from diffor.priors import PriorRows
     >>> rows = PriorRows((torch.rand(100, 2), torch.zeros(100, 0, dtype=torch.int64)))
     >>> u, folds = rows.inputs[0][:, 0].numpy(), np.arange(100) % 5
     >>> prior = Forest()

@@ -1,6 +1,6 @@
 """Gaussian processes solved, exactly or through landmarks; asked of new rows; rows answered by kernels of others.
 
-By hand: Nystroem and Ridge of scikit-learn take .2 s for 3,000 rows and 300 landmarks, since every row's answer from the
+By hand: Nystroem and Ridge of scikit-learn take .2 s for 3,000 rows and 300 landmarks, since each row's answer from the
 others costs them folds; here that answer comes with the solution, in .03 s.
 """
 

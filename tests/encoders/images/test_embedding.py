@@ -209,7 +209,7 @@ def test_what_cannot_be_written_is_refused(folder, tmp_path, monkeypatch):
         (lambda: embed_images(folder, Colours(), tmp_path / "out.csv"), r"but got out=.*out\.csv; let it end in"),
         (lambda: embed_images(folder, Colours(), tmp_path / "no" / "out.parquet"), "existing folder, but .*no is"),
         (lambda: embed_images(arrays, Colours(), out), "must be files .* but some are in memory only"),
-        (lambda: embed_images(["0.png", "0.png"], Colours(), out, root=folder), r"once, but got 0\.png stands twice"),
+        (lambda: embed_images(["0.png", "0.png"], Colours(), out, root=folder), r"once, but 0\.png stands twice"),
         (lambda: embed_images(clash, Colours(), out, root=folder), "but got 'feature_1'; rename it"),
         (lambda: embed_images(folder, Colours(), out, part_rows=0), "but got part_rows=0"),
     ]

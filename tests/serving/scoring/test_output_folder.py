@@ -102,7 +102,7 @@ def add_input(folder):
 def test_a_folder_of_another_run_is_refused_and_left_as_it_was(done, change, reason):
     before = {path: path.stat().st_mtime_ns for path in done.out.iterdir()}
     change(done)
-    with pytest.raises(DataError, match=f"must belong to this run, but got {reason} since .* pass --force"):
+    with pytest.raises(DataError, match=f"must belong to this run, but {reason} since .* pass --force"):
         done.open()
     assert {path: path.stat().st_mtime_ns for path in done.out.iterdir()} == before
 

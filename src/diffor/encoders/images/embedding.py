@@ -196,7 +196,7 @@ def _other_columns(rows: ImageRows) -> Any:
         raise DataError("images must be files for their features to be kept by path, but some are in memory only")
     repeated = pd.Index(names).duplicated()
     if repeated.any():
-        raise DataError(f"each image must be named once, but got {names[repeated.argmax()]} stands twice; drop one")
+        raise DataError(f"each image must be named once, but {names[repeated.argmax()]} stands twice; drop one")
     paths = pd.DataFrame({PATH_COLUMN: names})
     table = paths if rows.table is None else pd.concat([paths, rows.table.reset_index(drop=True)], axis=1)
     clash = next((name for name in table.columns if str(name).startswith(FEATURE)), None)

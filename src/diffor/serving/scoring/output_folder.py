@@ -83,7 +83,7 @@ def opened_folder(folder: Path, plan: dict[str, Any], force: bool) -> Iterator[N
         if before is not None and (force or before != plan):
             if not force:
                 raise DataError(
-                    f"{folder} must belong to this run, but got {_difference(before, plan)} since it was begun; "
+                    f"{folder} must belong to this run, but {_difference(before, plan)} since it was begun; "
                     "choose another folder, or pass --force to start over"
                 )
             _remove_outputs(folder, before)
