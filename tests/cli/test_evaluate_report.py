@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from diffor.cli.main import main
+from diffor.reports.html import number
 
 FAST = ["--preset", "fast", "--max-steps", "30", "--quiet"]
 
@@ -66,8 +68,8 @@ def test_a_page_is_written_beside_the_scores(
     page = (here / "page.html").read_text()
     assert f"<title>Model report: {name}</title>" in page
     for metric in json.loads(shown.out)["metrics"].values():
-        if metric["model"] is not None and 0.1 < metric["model"] < 1:
-            assert f"<td>{metric['model']:.3f}</td>" in page
+        if metric["model"] is not None:
+            assert re.search(rf"<td>(<strong>)?{re.escape(number(metric['model']))}<", page)
     assert [path.name for path in here.iterdir()] == ["page.html"]
 
 
