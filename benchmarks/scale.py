@@ -116,7 +116,7 @@ def table_once(n_buckets: int, batch: int) -> None:
 
     from diffor.core.method import OrdinalEnsemble, OrdinalModel
     from diffor.encoders import TabularEncoder
-    from diffor.encoders.tabular.sparse_embedding import table_bytes
+    from diffor.encoders.tabular.networks import table_bytes
     from diffor.methods import METHODS
     from diffor.training.loop import Rows, TrainConfig, TrainingRun
 

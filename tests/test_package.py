@@ -1,5 +1,7 @@
 """What a newcomer meets first: the package's names, its README, its start-up."""
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -8,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import diffor
+from diffor.estimators import api as estimators_api
+from diffor.estimators.base import OrdinalEstimator
 
 ROOT = Path(__file__).parents[1]
 
@@ -102,3 +106,20 @@ def test_progress_is_shown_on_a_terminal_only_and_not_if_silenced():
     assert output_on_a_terminal(FIT.format(verbose=0)) == ""
     done = subprocess.run([sys.executable, "-c", FIT.format(verbose=1)], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_nobody_outside_calls_what_estimators_keep_to_themselves():
+    """Underscore methods of estimators are called on ``self`` and ``cls`` alone."""
+    public = [kind for kind in vars(estimators_api).values() if inspect.isclass(kind)]
+    kinds = {base for kind in public if issubclass(kind, OrdinalEstimator) for base in kind.__mro__}
+    own = {name for kind in kinds if kind.__module__.startswith("diffor") for name in vars(kind)}
+    private = {name for name in own if name.startswith("_") and not name.startswith("__")}
+    assert len(private) > 5
+    calls = [
+        f"{path.name}:{node.lineno} {node.attr}"
+        for path in Path(diffor.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in private
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+    ]  # fmt: skip
+    assert calls == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,7 +69,7 @@ def test_a_page_is_written_beside_the_scores(
     assert f"<title>Model report: {name}</title>" in page
     for metric in json.loads(shown.out)["metrics"].values():
         if metric["model"] is not None:
-            assert f">{number(metric['model'])}<" in page
+            assert re.search(rf"<td>(<strong>)?{re.escape(number(metric['model']))}<", page)
     assert [path.name for path in here.iterdir()] == ["page.html"]
 
 

@@ -1,4 +1,4 @@
-"""``diffor fit`` on sharded files: real processes, one of which is killed."""
+"""``diffor fit`` on many files: real processes, one of which is killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from stream_examples import SIZES, write_shards
+from stream_examples import SIZES, write_files
 
 from diffor.cli.main import main
 from diffor.training.checkpoint import unpack
@@ -27,7 +27,7 @@ N_LEARNED = sum(SIZES) - 46
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    write_shards(folder)
+    write_files(folder)
     return folder
 
 
@@ -68,7 +68,7 @@ def test_a_killed_process_is_restarted_and_the_run_continues_from_its_checkpoint
     assert 50 <= begun["steps"] < history["steps"] == 12 * -(-(N_LEARNED // 2) // 16)
     assert history["records"][: len(begun["records"])] == begun["records"]  # with the seconds before the restart
     assert history["rows"] == 12 * N_LEARNED
-    assert main(words(data, unbroken, "--epochs", "12", "--lanes", "2")) == 0
+    assert main(words(data, unbroken, "--epochs", "12", "--shards", "2")) == 0
     expected = weights_of(unbroken)
     for name, tensor in weights_of(model).items():
         assert torch.allclose(tensor, expected[name], rtol=1e-4, atol=1e-6), name

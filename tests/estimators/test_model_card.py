@@ -11,6 +11,7 @@ import pytest
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.estimators.model_card import model_card
+from diffor.methods import METHODS
 
 X = pd.DataFrame({"size": np.linspace(0, 1, 60), "ci|ty": ["Oslo", "Ro\nme", "<b>"] * 20})
 Y = 10 * X["size"].to_numpy()
@@ -102,7 +103,7 @@ def test_guarantees_and_points_are_named() -> None:
     assert "Guaranteed coverage holds for rows exchangeable with the calibration rows" in text
     point = OrdinalRegressor("value-squared", max_steps=5, verbose=0).fit(X, Y)
     text = model_card(point)
-    assert "with the method value-squared." in text
+    assert f"with the method {METHODS['value-squared'].title}" in text
     assert "it does not say how sure it is" in text
 
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ optuna = pytest.importorskip("optuna", reason="optuna is an optional extra")
 
 import diffor  # noqa: E402
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor, tune  # noqa: E402
-from diffor.estimators.search_rows import SearchRows  # noqa: E402
 from diffor.estimators.search_space import search_space  # noqa: E402
 from diffor.estimators.settings import PRESETS, Choice, Range, resolve_settings  # noqa: E402  # noqa: E402
 from diffor.estimators.tuning import Tuned  # noqa: E402
+from diffor.estimators.tuning_data import TuningData  # noqa: E402
 from diffor.metrics import rps  # noqa: E402
 
 X = pd.DataFrame({"size": np.linspace(0, 1, 60), "city": ["Oslo", "Rome", "Bern"] * 20})
@@ -88,7 +87,7 @@ def test_the_first_trial_is_the_estimator_as_it_is_and_the_best_is_never_worse(w
     assert whole.trials[0].params == {}
     assert whole.default_score == whole.trials[0].score
     assert whole.best_score == min(score for _, score in tried(whole) if score is not None) <= whole.default_score
-    rows = SearchRows(DiffoRRegressor(**TINY), X, Y, None, {})
+    rows = TuningData(DiffoRRegressor(**TINY), X, Y, None, {})
     ((fitted, held),) = rows.split(None, 0)
     assert (len(fitted), len(held), len({*fitted, *held})) == (48, 12, 60)
     model = DiffoRRegressor(**TINY, random_state=0).fit(X.iloc[fitted], Y[fitted])
@@ -118,7 +117,7 @@ def test_the_best_is_fitted_on_all_rows() -> None:
 
 def test_folds_score_every_row_once() -> None:
     found = tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, n_folds=3, **QUIET)
-    rows, scores = SearchRows(DiffoRRegressor(**TINY), X, Y, None, {}), []
+    rows, scores = TuningData(DiffoRRegressor(**TINY), X, Y, None, {}), []
     parts = rows.split(3, 0)
     assert sorted(np.concatenate([held for _, held in parts])) == list(range(60))
     for fitted, held in parts:
@@ -131,7 +130,7 @@ def test_folds_score_every_row_once() -> None:
 def test_grades_are_scored_by_their_ranked_probabilities() -> None:
     model = DiffoRClassifier(**TINY, grades=["low", "mid", "high"], random_state=0)
     found = tune(model, X, GRADES, n_trials=2, **QUIET)
-    ((fitted, held),) = SearchRows(model, X, GRADES, None, {}).split(None, 0)
+    ((fitted, held),) = TuningData(model, X, GRADES, None, {}).split(None, 0)
     model.fit(X.iloc[fitted], GRADES[fitted])
     codes = np.array([["low", "mid", "high"].index(grade) for grade in GRADES[held]])
     assert found.default_score == pytest.approx(rps(codes, model.predict_proba(X.iloc[held])))
@@ -169,7 +168,7 @@ def test_a_first_trial_that_failed_is_the_first_again(
         raise MemoryError("too little")
 
     with monkeypatch.context() as patched:
-        patched.setattr(SearchRows, "score", no_memory)
+        patched.setattr(TuningData, "score", no_memory)
         with pytest.raises(MemoryError):
             tune(DiffoRRegressor(**TINY), X, Y, n_trials=2, study=tmp_path / "a.db", **QUIET)
     found = tune(DiffoRRegressor(**TINY), X, Y, n_trials=2, study=tmp_path / "a.db", **QUIET)
@@ -200,25 +199,16 @@ def test_time_ends_a_search_and_what_it_cut_is_run_again(tmp_path: Path) -> None
     assert sum(trial.state == "cut short" for trial in quick.trials) <= 1
 
 
-@pytest.fixture
-def heeds_ctrl_c() -> Iterator[None]:
-    """Shells that start tests in the background may have told them to ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_keeps_the_best_so_far(whole: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
-    scoring, calls = SearchRows.score, []
+    scoring, calls = TuningData.score, []
 
-    def score(rows: SearchRows, model: Any, places: Any) -> float:
+    def score(rows: TuningData, model: Any, places: Any) -> float:
         calls.append(1)
         if len(calls) == 3:
             os.kill(os.getpid(), signal.SIGINT)
         return scoring(rows, model, places)
 
-    monkeypatch.setattr(SearchRows, "score", score)
+    monkeypatch.setattr(TuningData, "score", score)
     found = tune(DiffoRRegressor(**TINY), X, Y, n_trials=50, verbose=0)
     assert found.stopped == "interrupted"
     assert tried(found) == tried(whole)[:2]
@@ -232,16 +222,16 @@ SEARCH = """
 import sys
 import numpy as np, pandas as pd
 from diffor import DiffoRRegressor, tune
-from diffor.estimators.search_rows import SearchRows
+from diffor.estimators.tuning_data import TuningData
 X = pd.DataFrame({"size": np.linspace(0, 1, 60), "city": ["Oslo", "Rome", "Bern"] * 20})
-scoring, calls = SearchRows.score, []
+scoring, calls = TuningData.score, []
 def score(rows, model, places):
     calls.append(1)
     print("scoring", len(calls), flush=True)
     if len(calls) == 3:
         sys.stdin.read()  # until it is killed, in the middle of the third trial
     return scoring(rows, model, places)
-SearchRows.score = score
+TuningData.score = score
 tune(DiffoRRegressor("fast", prior=None, max_steps=5, verbose=0), X, 10 * X["size"].to_numpy(), n_trials=4,
      study=sys.argv[1], verbose=0, refit=False)
 """

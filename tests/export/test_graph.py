@@ -11,10 +11,9 @@ from diffor.export.graph import DOUBLE, FLOAT, Graph
 from diffor.export.priors import _likeness, _ranks, _standard
 from diffor.export.trees import Forest
 from diffor.export.values import Curve
-from diffor.priors.boosters import Growth, Task, grow_by_sklearn
 from diffor.priors.kernel import start_kernel
-from diffor.priors.ranks import Ranks, Standard
-from diffor.priors.trees import Trees
+from diffor.priors.process_columns import Ranks, Standard
+from diffor.priors.trees import Growth, Task, Trees, grow_by_sklearn
 
 
 def compute(write, values, width):

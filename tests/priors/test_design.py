@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from diffor.priors.design import FoldDesign, as_columns, choose_columns, level_means, prior_rows
+from diffor.priors.design import FoldDesign, as_columns, choose_columns, prior_rows, target_encoding
 
 
-def test_level_means_are_drawn_to_the_overall_mean_and_unseen_levels_have_it():
+def test_target_encoding_are_drawn_to_the_overall_mean_and_unseen_levels_have_it():
     codes, target = torch.tensor([[0], [0], [1], [3]]), np.array([1.0, 1.0, 0.0, 0.0])
-    (means,) = level_means(codes, target, None, np.arange(4))
+    (means,) = target_encoding(codes, target, None, np.arange(4))
     # Within their level the two rows agree, so levels are trusted as far as the least prior lets them.
     expected = [(2 + 2 * 0.5) / 4, (2 * 0.5) / 3, 0.5, (2 * 0.5) / 3, 0.5]
     np.testing.assert_allclose(means.numpy(), expected, rtol=1e-6)
@@ -15,11 +15,11 @@ def test_level_means_are_drawn_to_the_overall_mean_and_unseen_levels_have_it():
     np.testing.assert_allclose(columns[:, 1].numpy(), [expected[3], 0.5], rtol=1e-6)
 
 
-def test_level_means_of_weighted_rows_are_those_of_repeated_rows():
+def test_target_encoding_of_weighted_rows_are_those_of_repeated_rows():
     codes, target = torch.tensor([[0], [0], [1], [1], [1]]), np.array([1.0, 0.5, 0.0, 0.3, 0.9])
     weights = np.array([2.0, 1.0, 3.0, 1.0, 0.0])
-    (weighted,) = level_means(codes, target, weights, np.arange(5))
-    (repeated,) = level_means(codes, target, None, np.repeat(np.arange(5), weights.astype(int)))
+    (weighted,) = target_encoding(codes, target, weights, np.arange(5))
+    (repeated,) = target_encoding(codes, target, None, np.repeat(np.arange(5), weights.astype(int)))
     torch.testing.assert_close(weighted, repeated)
 
 

@@ -3,9 +3,8 @@ import pytest
 import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from diffor.priors.boosters import still
 from diffor.priors.tree_masks import TreeMasks, mask_trees
-from diffor.priors.trees import flatten
+from diffor.priors.trees import flatten, still
 
 
 @pytest.mark.parametrize("leaves", [2, 15, 16, 31, 32, 64])

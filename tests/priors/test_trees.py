@@ -1,10 +1,21 @@
 import numpy as np
+import pytest
 import torch
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
-from diffor.priors.boosters import Growth, Task, grow_by_sklearn, still
+from diffor.priors import trees as trees_module
 from diffor.priors.forest import MAX_TREE_DEPTH, N_TREES, _nodes
-from diffor.priors.trees import MAX_DEPTH, flatten, flatten_nodes, join_trees, split_trees
+from diffor.priors.trees import (
+    MAX_DEPTH,
+    Growth,
+    Task,
+    flatten,
+    flatten_nodes,
+    grow_by_sklearn,
+    join_trees,
+    split_trees,
+    still,
+)
 
 
 def make_rows(n=2000, seed=0):
@@ -68,3 +79,40 @@ def test_a_column_behind_the_others_is_shared_by_all():
     apart = torch.from_numpy(x[:, [3, 4, 0, 1, 2]])  # its own two columns begin at 2, the shared one stands last
     wanted = (trees.predict(torch.from_numpy(x[:, [0, 1, 2]])) + 1) / 2
     np.testing.assert_allclose(joined.predict(apart), wanted, atol=1e-6)
+
+
+def make_task(n=600, seed=0):
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(n, 4)).astype(np.float32).round(1)  # many ties with the limits of the trees
+    y = np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + 0.1 * generator.normal(size=n)
+    return Task(x[: n // 2], y[: n // 2], None, x[n // 2 :], y[n // 2 :], None)
+
+
+def test_lightgbm_answers_the_same_without_lightgbm(monkeypatch):
+    lightgbm = pytest.importorskip("lightgbm")
+    models, train = [], lightgbm.train
+    monkeypatch.setattr(lightgbm, "train", lambda *args, **kwargs: models.append(train(*args, **kwargs)) or models[-1])
+    task = make_task()
+    trees = trees_module.grow_by_lightgbm(task, Growth(200, 10, 0.1, 31, 5), seed=0)
+    wanted = models[0].predict(task.check, num_iteration=models[0].best_iteration)
+    np.testing.assert_allclose(trees.predict(torch.from_numpy(task.check)), wanted, atol=1e-5)
+
+
+def test_catboost_answers_the_same_without_catboost(monkeypatch):
+    catboost = pytest.importorskip("catboost")
+    models, kind = [], catboost.CatBoostRegressor
+    monkeypatch.setattr(
+        catboost, "CatBoostRegressor", lambda *args, **kwargs: models.append(kind(*args, **kwargs)) or models[-1]
+    )
+    task = make_task()
+    trees = trees_module.grow_by_catboost(task, Growth(60, 10, 0.2, 64, 1, depth=5), seed=0)
+    np.testing.assert_allclose(trees.predict(torch.from_numpy(task.check)), models[0].predict(task.check), atol=1e-5)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    def refuse(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(trees_module.importlib, "import_module", refuse)
+    with pytest.raises(ImportError, match="pip install lightgbm, or use prior='trees'"):
+        trees_module.grow_by_lightgbm(make_task(), Growth(2, 2, 0.1, 4, 5), seed=0)

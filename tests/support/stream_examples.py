@@ -1,4 +1,4 @@
-"""Small sharded tables for tests: files of uneven sizes, whose row groups are uneven, too."""
+"""Small tables of many files for tests: files of uneven sizes, whose row groups are uneven, too."""
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ def make_table(n, seed, first=0):
     )
 
 
-def write_shards(folder, sizes=SIZES, group_rows=50):
+def write_files(folder, sizes=SIZES, group_rows=50):
     """Write files into a folder; returns all rows."""
     folder.mkdir(parents=True, exist_ok=True)
     tables, first = [], 0

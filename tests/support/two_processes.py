@@ -30,11 +30,11 @@ class HalfBatches(MemoryBatches):
 
     def __init__(self, data, world):
         super().__init__(data, BATCH, CONFIG.seed)
-        self.world, self.lanes = world, (world.rank,)
+        self.world, self.shards = world, (world.rank,)
 
-    def pieces(self, step, lane):
+    def pieces(self, step, shard):
         index = self.index(step)
-        part = index[:13] if lane == 0 else index[13:]
+        part = index[:13] if shard == 0 else index[13:]
         yield self.data.take(part), len(part) / len(index)
 
 

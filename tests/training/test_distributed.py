@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import two_processes
-from stream_examples import SIZES, write_shards
+from stream_examples import SIZES, write_files
 
 from diffor.training.distributed import World
 from diffor.training.loop import train
@@ -23,19 +23,19 @@ N_LEARNED = sum(SIZES) - round(0.1 * sum(SIZES))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Files, and the checkpoint of one process that had two lanes and died after its second evaluation."""
+    """Files, and the checkpoint of one process that had two shards and died after its second evaluation."""
     folder = tmp_path_factory.mktemp("together")
-    write_shards(folder / "data")
-    write_shards(folder / "data0")
-    write_shards(folder / "data1", sizes=(100, 50))
+    write_files(folder / "data")
+    write_files(folder / "data0")
+    write_files(folder / "data1", sizes=(100, 50))
     (folder / "run").mkdir()
-    (folder / "run" / "stream.json").write_text('{"lanes": 2}')
+    (folder / "run" / "stream.json").write_text('{"shards": 2}')
     pieces = StreamBatches.pieces
 
-    def die_later(self, step, lane):
+    def die_later(self, step, shard):
         if step == 12:
             raise RuntimeError("killed")
-        return pieces(self, step, lane)
+        return pieces(self, step, shard)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StreamBatches, "pieces", die_later)
@@ -84,9 +84,9 @@ def test_two_processes_equal_one_with_the_doubled_batch(found):
 
 
 def test_two_processes_continue_what_one_began_and_no_row_counts_twice(found, folder, tmp_path):
-    write_shards(tmp_path / "data")
+    write_files(tmp_path / "data")
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "stream.json").write_text('{"lanes": 2}')
+    (tmp_path / "run" / "stream.json").write_text('{"shards": 2}')
     unbroken = two_processes.fit_streamed(tmp_path, World())
     np.testing.assert_allclose(found[0]["streamed"], two_processes.flat(unbroken.model_), rtol=1e-4, atol=1e-6)
     assert found[0]["streamed_rows"] == unbroken.history_.rows == 2 * N_LEARNED

@@ -52,7 +52,7 @@ def benchmark_sections(cells: Cells, n_damaged: int = 0, methods: Sequence[str] 
         if known:
             sections += _task_sections(own, task, known)
     beside = [*foundation_sections(cells, methods), *paper_sections(paper_tables(cells, methods))]
-    return [*sections, *beside, *_what_went_wrong(cells), *_circumstances(cells)]
+    return [*sections, *beside, *_what_went_wrong(cells), *_provenance(cells)]
 
 
 # What ran.
@@ -69,7 +69,7 @@ def _what_ran(cells: Cells, n_damaged: int) -> list[Section]:
     return [Heading("What ran"), Paragraph(counts + damaged)]
 
 
-def _circumstances(cells: Cells) -> list[Section]:
+def _provenance(cells: Cells) -> list[Section]:
     lines = list(cells.values())
     dates = sorted(str(line["date"]) for line in lines if line.get("date"))
     versions = {f"{name} {version}" for line in lines for name, version in line.get("versions", {}).items()}

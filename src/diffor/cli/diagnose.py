@@ -51,9 +51,9 @@ def run(arguments: argparse.Namespace) -> None:
         require_figures()
     names = tables.column_names(data)
     model: Any = load_model(folder)
-    from diffor.methods import METHODS
+    from diffor.estimators.chain import has_increments
 
-    if not METHODS[model.settings_.method].has_chain:
+    if not has_increments(model):
         raise UsageError(f"{folder} must be a model of the paper's chain, but its method is "
                          f"{model.settings_.method!r}, of which the paper proves nothing; fit one with "
                          "--preset paper")  # fmt: skip

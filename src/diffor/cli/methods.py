@@ -52,14 +52,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 def describe_method(name: str, method: type[Method]) -> dict[str, Any]:
     """What a method says about itself, as JSON values."""
-    from diffor.core.distribution import PointMethod
 
     arguments = [one for one in inspect.signature(method).parameters.values() if one.name != "n_features"]
     return {
         "name": name,
         "family": method.family,
         "title": method.title,
-        "predicts": "point" if issubclass(method, PointMethod) else "distribution",
+        "predicts": "distribution" if method.has_distribution else "point",
         "native_statistic": method.native_statistic,
         "paper": method.paper,
         "evidence": method.evidence,

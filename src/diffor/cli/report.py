@@ -75,8 +75,8 @@ def _read(paths: list[Path]) -> tuple[Cells, int]:
         lines += found
         n_damaged += damaged
     if not lines:
-        raise UsageError(f"results must hold at least one finished cell, but {', '.join(map(str, paths))} "
-                         "hold none; run diffor bench first")  # fmt: skip
+        raise UsageError(f"results must hold at least one finished cell, but "
+                         f"{', '.join(map(str, paths))} hold none; run diffor bench first")  # fmt: skip
     return latest_cells(lines), n_damaged
 
 

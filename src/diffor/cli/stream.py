@@ -13,7 +13,7 @@ from diffor.cli.usage import UsageError, library_messages, require_columns
 if TYPE_CHECKING:
     from diffor.estimators.streamed_fit import Stream
 
-OF_STREAMS = {"epochs": "--epochs", "ids": "--ids", "hash_buckets": "--hash-buckets", "lanes": "--lanes"}
+OF_STREAMS = {"epochs": "--epochs", "ids": "--ids", "hash_buckets": "--hash-buckets", "shards": "--shards"}
 NOT_OF_STREAMS = {
     "valid": ("--valid", "validation rows are drawn from DATA, so leave it out"),
     "calibration": ("--calibration", "calibrate the model in Python, with conformalize, when it is fitted"),
@@ -38,7 +38,7 @@ def add_stream_arguments(command: argparse.ArgumentParser) -> None:
         "131,072 to 1,048,576)",
     )
     streamed.add_argument(
-        "--lanes",
+        "--shards",
         type=as_count,
         metavar="N",
         help="parts of a batch that processes share, each of --batch-size rows: at most so many processes are of use "
@@ -48,9 +48,9 @@ def add_stream_arguments(command: argparse.ArgumentParser) -> None:
 
 def is_streamed(arguments: argparse.Namespace) -> bool:
     """Whether DATA is streamed; what only streams can do is refused where it is not."""
-    from diffor.training.streaming.shards import is_sharded
+    from diffor.training.streaming.parquet_table import is_stream
 
-    if is_sharded(arguments.data) or (arguments.epochs is not None and arguments.data.endswith((".parquet", ".pq"))):
+    if is_stream(arguments.data) or (arguments.epochs is not None and arguments.data.endswith((".parquet", ".pq"))):
         return True
     for name, option in OF_STREAMS.items():
         if getattr(arguments, name) is not None:
@@ -78,11 +78,11 @@ def streamed_grades(arguments: argparse.Namespace) -> list[Any] | None:
     """The grades that the target has, none of them where the files are to tell, or None where it is an amount."""
     import pandas as pd
 
-    from diffor.training.streaming.shards import ShardedTable, find_shards
+    from diffor.training.streaming.parquet_table import ParquetTable, find_files
 
     if arguments.grades is None:
         return [] if arguments.classify else None
-    first = ShardedTable(find_shards(arguments.data)[:1])
+    first = ParquetTable(find_files(arguments.data)[:1])
     require_columns([arguments.target], list(first.kinds), first.paths[0])
     kind = "float64" if first.kinds[arguments.target] == "number" else "object"
     return find_grades(pd.Series([], dtype=kind, name=arguments.target), arguments.grades, classify=False)
@@ -101,14 +101,14 @@ def stream_of(arguments: argparse.Namespace) -> Stream:
             ids=tuple(arguments.ids or ()),
             sides={} if arguments.duration is None else {"duration": arguments.duration},
             epochs=arguments.epochs or 1,
-            lanes=arguments.lanes,
+            shards=arguments.shards,
             hash_buckets=arguments.hash_buckets,
         )
 
 
 def stream_summary(model: Any, n_processes: int) -> list[str]:
     """Lines about the rows and the tables of ids."""
-    from diffor.encoders.tabular.sparse_embedding import sparse_tables, table_bytes
+    from diffor.encoders.tabular.networks import sparse_tables, table_bytes
 
     lines = [f"rows             {model.history_.rows} learned from, by {n_processes} process{'es' * (n_processes > 1)}"]
     tables = sparse_tables(model.model_)

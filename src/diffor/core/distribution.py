@@ -231,6 +231,7 @@ class DistributionMethod(Method):
 class PointMethod(Method):
     """A method that answers with one value."""
 
+    has_distribution: ClassVar[bool] = False
     draws_are_costly: ClassVar[bool] = False
 
     @abstractmethod

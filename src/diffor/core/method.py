@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -43,7 +44,18 @@ class Method(nn.Module, ABC):
     """Names of side columns that are used where they are given."""
 
     has_chain: ClassVar[bool] = False
-    """Whether it predicts by a reverse chain, whose number of steps can be chosen (``with_steps``)."""
+    """Whether it predicts by a reverse chain that can be followed (``chain_times``, ``values_along``), whose number
+    of steps can be chosen (``with_steps``)."""
+    has_increments: ClassVar[bool] = False
+    """Whether that chain is one of increments, decoded by heads, of which the paper's theorems speak."""
+    cross_fits: ClassVar[bool] = False
+    """Whether tables are learned by K networks in step on its borders, each row held out by one, with priors beside."""
+    has_borders: ClassVar[bool] = False
+    """Whether its answer is a survival function on ``borders``, as exported programs compute it."""
+    has_distribution: ClassVar[bool] = True
+    """Whether it says how sure it is, rather than naming one value only."""
+    takes_n_grades: ClassVar[bool] = False
+    """Whether it has an argument ``n_grades``, which is then given where targets are grades."""
     draws_are_costly: ClassVar[bool] = True
     """Whether each sample costs a run of a network; where not, many are asked for."""
 
@@ -62,6 +74,7 @@ class Method(nn.Module, ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.is_reconstruction = cls.evidence == "notes"
+        cls.takes_n_grades = "n_grades" in inspect.signature(cls.__init__).parameters
 
     def prepare(self, y: Tensor, **side: Tensor) -> None:
         """Look once at the training targets, before training. **Shape:** ``(n,)``."""

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from diffor.core.cdf_prediction import CdfPrediction
-from diffor.core.distribution import PointMethod
 from diffor.core.method import OrdinalEnsemble
 from diffor.core.prediction import Prediction
 from diffor.core.table import as_table, match_columns
@@ -192,7 +191,7 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
     def has_distribution(self) -> bool:
         """Whether the fitted method says how sure it is, rather than naming one value only."""
         check_is_fitted(self, "model_")
-        return not issubclass(METHODS[self.settings_.method], PointMethod)
+        return METHODS[self.settings_.method].has_distribution
 
     def _check_distribution(self, wanted: str, cure: str) -> None:
         """Refuse what only a distribution can answer, where the method predicts a point."""

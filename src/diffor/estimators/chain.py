@@ -33,6 +33,11 @@ def has_chain(model: Any) -> bool:
     return METHODS[model.settings_.method].has_chain
 
 
+def has_increments(model: Any) -> bool:
+    """Whether the chain of a fitted model is one of increments, of which the paper's theorems speak."""
+    return METHODS[model.settings_.method].has_increments
+
+
 def own_features(model: OrdinalEstimator, X: Any) -> tuple[OrdinalModel, Tensor, Tensor]:
     """The first member of a model with a chain, its features of the rows, and the keys of its noise for them.
 
@@ -40,7 +45,7 @@ def own_features(model: OrdinalEstimator, X: Any) -> tuple[OrdinalModel, Tensor,
     """
     if not has_chain(model):
         raise UserError(
-            f"only a method with a chain has a theory to measure, but got method={model.settings_.method!r}; "
+            f"only a method with a chain can be followed, but got method={model.settings_.method!r}; "
             "fit DiffoRRegressor('paper') or DiffoRClassifier('paper')"
         )
     member = model.ensemble_.models[0]

@@ -5,7 +5,6 @@ Each function takes the estimator and sets its fitted attributes, whose names en
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,8 +82,7 @@ def check_method(model: OrdinalEstimator, task: str, n_grades: int | None = None
             f"method {name!r} predicts {' and '.join(method.tasks)}, but the targets are "
             f"{'ordered grades' if task == 'grades' else 'values'}; use one of {', '.join(able)}"
         )
-    takes_n_grades = "n_grades" in inspect.signature(method).parameters
-    if n_grades is not None and takes_n_grades and not model.settings_.cross_fits:
+    if n_grades is not None and method.takes_n_grades and not model.settings_.cross_fits:
         given = {**model.settings_.method_settings, "n_grades": n_grades}
         model.settings_ = model.settings_.but(method_settings=given)
 

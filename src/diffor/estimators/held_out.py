@@ -62,7 +62,7 @@ class FoldBatches:
     """The rows of every step, a block for each network: shuffled epochs of the rows that it may learn from."""
 
     world = World()
-    lanes: Sequence[int] = (0,)
+    shards: Sequence[int] = (0,)
 
     def __init__(self, data: Rows, held: Held, batch_size: int, seed: int) -> None:
         self.data, self.seed = data, seed
@@ -74,7 +74,7 @@ class FoldBatches:
         """Number of rows of a step, over all networks."""
         return self.batch * len(self.learned)
 
-    def pieces(self, step: int, lane: int) -> Iterator[tuple[Rows, float]]:
+    def pieces(self, step: int, shard: int) -> Iterator[tuple[Rows, float]]:
         """The rows of a step, block after block."""
         blocks = [self.block(step, network) for network in range(len(self.learned))]
         index = torch.from_numpy(np.concatenate(blocks)).to(self.data.y.device)

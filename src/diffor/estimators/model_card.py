@@ -8,6 +8,7 @@ from typing import Any
 
 from diffor.estimators.settings import PRESETS, Settings
 from diffor.files.provenance import versions
+from diffor.methods import METHODS
 
 MOST_COLUMNS = 50
 """Columns that a card lists; a wide table has too many to read."""
@@ -98,13 +99,11 @@ def _opening(model: Any) -> str:
     reads, predicts = _kind(model)
     source = "rows of a table" if reads == "table" else "images"
     answer = "a grade of an ordered scale" if predicts == "grades" else "a value in a range"
-    method = model.settings_.method
+    method = METHODS[model.settings_.method]
     return (
         f"Predicts {answer} from {source}, with its whole distribution: point, quantiles, intervals and probabilities "
         f"come from one model, a {type(model).__name__} of the library DiffoR"
-        + (". " if method == "diffor" else f" with the method {method}. ")
-        + "DiffoR treats ordinal regression as continuous generation: a diffusion model recovers bounded increments "
-        "of the target from noise, coarse ones first."
+        f" with the method {method.title}" + (f" ({method.paper})." if method.paper else ".")
     )
 
 

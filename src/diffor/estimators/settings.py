@@ -269,7 +269,8 @@ class Settings(TrainingSettings, CoreSettings):
     @property
     def cross_fits(self) -> bool:
         """Whether tables are answered by cross-fitted networks, rather than by an encoder and a method."""
-        return self.method == CORE and (self.encoder == "auto" or self.freeze_backbone) and not self.method_settings
+        on_table = self.encoder == "auto" or self.freeze_backbone
+        return METHODS[self.method].cross_fits and on_table and not self.method_settings
 
     def for_training(self) -> dict[str, Any]:
         """Arguments of :class:`~diffor.training.loop.TrainConfig`."""
@@ -382,10 +383,11 @@ def check_method(settings: Settings) -> None:
 
 def _check_core(settings: Settings, given: dict[str, Any]) -> None:
     """Refuse settings of cross-fitted networks where there are none, and wrong ones where there are."""
-    if settings.method != CORE:
+    method = METHODS[settings.method]
+    if not method.cross_fits:
         left_out = {"prior": "auto", "keep_out_of_fold": False}
         wrong = [name for name in (*OF_CORE, "n_increments") if given.get(name) not in (None, left_out.get(name))]
-        if wrong and settings.method == PAPER and wrong[0] == "n_increments":
+        if wrong and method.has_increments and wrong[0] == "n_increments":
             raise UserError(
                 "the paper's increments are a setting of its method, but n_increments is given; "
                 'write method_settings={"n_increments": ...}'
@@ -417,7 +419,7 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
             changed[name] = NETWORK
         elif isinstance(changed.get(name), str) and changed[name] == "auto":
             del changed[name]
-    if "prior" in given and given["prior"] is None and PRESETS[preset].method == CORE:
+    if "prior" in given and given["prior"] is None and METHODS[PRESETS[preset].method].cross_fits:
         changed["prior"] = ()
     if "prior" in changed:
         changed["large_prior"] = None

@@ -1,4 +1,4 @@
-"""Fitting an estimator on sharded Parquet files that need not fit into memory, in one process or many."""
+"""Fitting an estimator on Parquet files that need not fit into memory, in one process or many."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from diffor.training.batches import Rows
 from diffor.training.checkpoint import CheckpointError
 from diffor.training.distributed import World
 from diffor.training.side_columns import read_sides, side_tensors
-from diffor.training.streaming.lanes import Lanes
-from diffor.training.streaming.shards import ShardedTable, find_shards
+from diffor.training.streaming.parquet_table import ParquetTable, find_files
+from diffor.training.streaming.shards import Shards
 from diffor.training.streaming.statistics import LevelStatistics, NumberStatistics, Survey, survey
 from diffor.training.streaming.stream_batches import StreamBatches, learned_sizes
 
@@ -50,7 +50,7 @@ FEWEST_BUCKETS, MOST_BUCKETS = 2**17, 2**20
 EVALUATIONS, LEAST_BETWEEN, MOST_BETWEEN = 40, 50, 2000
 """How often validation rows are looked at and a checkpoint is written, and the steps in between at least and most."""
 PLAN = "stream.json"
-"""File of a checkpoint folder that says how many lanes the run has."""
+"""File of a checkpoint folder that says how many shards the run has."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class Stream:
     sides: Mapping[str, str] = field(default_factory=dict)
     """Columns that a method needs beside the features, by what it calls them; they may be features, too."""
     epochs: int = 1
-    lanes: int | None = None
+    shards: int | None = None
     """Parts of a batch that processes divide among themselves: as many as there are processes, unless given."""
     hash_buckets: int | None = None
     """Rows of the embedding tables of ids that are too many to be listed."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "lanes", "hash_buckets"):
+        for name in ("epochs", "shards", "hash_buckets"):
             given = getattr(self, name)
             if given is not None and given < 1:
                 raise UserError(f"{name} must be at least 1, but got {name}={given}")
@@ -98,7 +98,7 @@ class _StreamedFit:
         self.model, self.stream, self.world, self.started = model, stream, world, time.monotonic()
         self.is_graded = isinstance(model, GradeEstimator)
         ids = (*stream.ids, stream.target) if self.is_graded else stream.ids
-        self.table = ShardedTable(find_shards(stream.data), ids)
+        self.table = ParquetTable(find_files(stream.data), ids)
         self.features = self._feature_names()
         used = dict.fromkeys([*self.features, stream.target, *stream.sides.values()])
         self.columns = [*used, *([] if stream.weight is None else [stream.weight])]
@@ -167,7 +167,7 @@ class _StreamedFit:
         model = self.model
         if reads_images(model.settings_.encoder):
             raise UserError(
-                f"files are streamed into encoders of tables, but encoder={model.settings_.encoder!r} reads "
+                f"files are streamed into encoders of tables, but got encoder={model.settings_.encoder!r} reads "
                 "images; embed the images first"
             )
         wanted = model.get_params(deep=False)
@@ -263,7 +263,7 @@ class _StreamedFit:
 
     def _train(self, sample: Rows, held: pd.DataFrame, valid: NDArray[np.int64]) -> None:
         model, settings = self.model, self.model.settings_
-        plan = Lanes(learned_sizes(self.table, valid), self._count_lanes(), settings.batch_size, model.seed_)
+        plan = Shards(learned_sizes(self.table, valid), self._count_shards(), settings.batch_size, model.seed_)
         device = model.reader.device
         batches = StreamBatches(
             self.table, self.columns, valid, plan, self.to_rows, self.world, settings.accumulate, device
@@ -281,25 +281,25 @@ class _StreamedFit:
             evaluate_every=model.evaluate_every or every,
             patience=model.patience or steps,  # an epoch is to be seen to its end
             verbose=model.verbose if self.world.is_first else 0,
-            run=f" {self.table.digest} {plan.n_lanes} lanes, {self.stream.epochs} epochs",
+            run=f" {self.table.digest} {plan.n_shards} shards, {self.stream.epochs} epochs",
         )
 
-    def _count_lanes(self) -> int:
-        """Lanes of the run: those of its checkpoint, as asked for, or one for each process."""
-        wanted = self.stream.lanes
+    def _count_shards(self) -> int:
+        """Shards of the run: those of its checkpoint, as asked for, or one for each process."""
+        wanted = self.stream.shards
         if self.model.checkpoint_dir is None:
             return wanted or self.world.size
         path = Path(self.model.checkpoint_dir) / PLAN
-        begun = self.world.answer(lambda: json.loads(path.read_text())["lanes"] if path.exists() else None)
+        begun = self.world.answer(lambda: json.loads(path.read_text())["shards"] if path.exists() else None)
         if begun is not None and wanted is not None and wanted != begun:
             raise CheckpointError(
-                f"a run must keep its number of lanes, but lanes={wanted} and {path} says {begun}; leave it out, "
+                f"a run must keep its number of shards, but got shards={wanted} and {path} says {begun}; leave it out, "
                 "or choose another checkpoint folder"
             )
-        lanes = int(begun or wanted or self.world.size)
+        shards = int(begun or wanted or self.world.size)
         if begun is None and self.world.is_first:
-            write_atomically(path, json.dumps({"lanes": lanes}).encode())
-        return lanes
+            write_atomically(path, json.dumps({"shards": shards}).encode())
+        return shards
 
 
 def fit_inputs(sample: pd.DataFrame, found: Survey, hash_buckets: int | None) -> TabularInputs:

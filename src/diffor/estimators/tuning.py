@@ -16,9 +16,9 @@ from tqdm import tqdm
 
 from diffor.errors import UserError, did_you_mean
 from diffor.estimators.api import Estimator
-from diffor.estimators.search_rows import SearchRows
 from diffor.estimators.search_space import search_space
 from diffor.estimators.settings import Space, resolve_settings
+from diffor.estimators.tuning_data import TuningData
 
 DEFAULT_TRIALS = 25
 STUDY = "diffor"
@@ -83,7 +83,7 @@ def tune(
     """
     _require_optuna()
     _check_numbers(n_trials, time_limit, n_folds)
-    rows = SearchRows(estimator, X, y, sample_weight, side)
+    rows = TuningData(estimator, X, y, sample_weight, side)
     base = _prepare(estimator, rows.grades, random_state)
     chosen = _check_space(base, search_space(base) if space is None else space)
     parts = rows.split(n_folds, random_state)
@@ -149,7 +149,7 @@ class _CutShortError(Exception):
 class _Search:
     """Trials of one study, one after the other."""
 
-    def __init__(self, base: Any, rows: SearchRows, parts: list[Any], space: Space, random_state: int) -> None:
+    def __init__(self, base: Any, rows: TuningData, parts: list[Any], space: Space, random_state: int) -> None:
         self.base, self.rows, self.parts, self.space = base, rows, parts, space
         self.random_state = random_state
         self.study: Any = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,11 @@ from diffor.export.images import encode_images, read_pixels
 from diffor.export.networks import ask_folds, ask_once, encode
 from diffor.export.priors import ask_priors
 from diffor.export.refusal import ExportError
+from diffor.methods import METHODS
 from diffor.methods.diffor.borders import Borders
-from diffor.methods.diffor.one_call import OneCall
 
 Estimator = ValueEstimator | GradeEstimator
 Array = NDArray[Any]
-METHOD = "diffor"
-"""The method that can be exported: others have no distribution in closed form on knots."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,12 @@ def borders_of(model: Estimator) -> Borders:
     """The borders of a model's answers; methods that have none are refused."""
     if isinstance(model.model_, CrossFitted):
         return model.model_.borders
-    methods = [member.method for member in model.model_.models]
-    if not all(isinstance(method, OneCall) for method in methods):
+    if not METHODS[model.settings_.method].has_borders:
+        able = [name for name, method in METHODS.items() if method.has_borders]
         raise ExportError(
-            f"only the method {METHOD!r} can be exported, but got {model.settings_.method!r}; fit that one"
+            f"only methods with borders can be exported, but got {model.settings_.method!r}; fit {' or '.join(able)}"
         )
-    borders = [method.borders for method in methods if isinstance(method, OneCall)]
+    borders: list[Borders] = [cast(Any, member.method).borders for member in model.model_.models]
     if not all(np.array_equal(one.edges, borders[0].edges) for one in borders):
         raise ExportError("members must share their borders to be exported, but they differ; fit them together")
     return borders[0]

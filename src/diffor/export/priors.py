@@ -17,11 +17,10 @@ from diffor.export.trees import Forest
 from diffor.priors import FittedPriors
 from diffor.priors.boosting import BoostedTrees
 from diffor.priors.contract import MIN_SPREAD
-from diffor.priors.folds import FoldModels
+from diffor.priors.folds import FoldModels, SpreadModel
 from diffor.priors.gaussian_process import GaussianProcess
 from diffor.priors.kernel import Kernel
-from diffor.priors.ranks import FAR, Ranks, Standard
-from diffor.priors.spread import SpreadModel
+from diffor.priors.process_columns import FAR, Ranks, Standard
 
 Places = NDArray[np.int64]
 

@@ -27,11 +27,10 @@ from diffor.metrics.distributions import (
     training_grid,
 )
 from diffor.metrics.grades import accuracy_off_by, qwk, rps
-from diffor.metrics.intervals import coverage, interval_width
 from diffor.metrics.rankings import Ties, lcc, normalized_gini, srcc, xauc
 from diffor.metrics.scorers import MetricScorer, scorer
 from diffor.metrics.table import METRICS, Kind, Metric
-from diffor.metrics.values import cs, mae, pinball, rmse
+from diffor.metrics.values import coverage, cs, interval_width, mae, pinball, rmse
 
 __all__ = [
     "METRICS",

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 
 from diffor.metrics.distributions import crps_samples, picp, qice
 from diffor.metrics.grades import accuracy_off_by, qwk
-from diffor.metrics.intervals import coverage, interval_width
 from diffor.metrics.rankings import lcc, normalized_gini, srcc, xauc
-from diffor.metrics.values import cs, mae, rmse
+from diffor.metrics.values import coverage, cs, interval_width, mae, rmse
 
 Kind = Literal["point", "samples", "interval", "grade"]
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from diffor.priors.boosters import Growth, Task, grow_by_catboost, grow_by_lightgbm, grow_by_sklearn
 from diffor.priors.contract import (
     Floats,
     under_prefix,
     with_prefix,
 )
-from diffor.priors.folds import FoldModels, Lesson, grow_folds
-from diffor.priors.spread import PlacePrior, SpreadModel
-from diffor.priors.trees import Trees
+from diffor.priors.folds import FoldModels, Lesson, PlacePrior, SpreadModel, grow_folds
+from diffor.priors.trees import Growth, Task, Trees, grow_by_catboost, grow_by_lightgbm, grow_by_sklearn
 
 MANY_ROWS, VERY_MANY_ROWS = 2000, 10_000
 """From here on trees have more leaves, with more rows in each; and there may be more trees."""
@@ -24,7 +22,7 @@ class BoostedTrees(PlacePrior):
     New rows are answered by the mean of the folds' trees.
 
     >>> import numpy as np, torch
-    >>> from diffor.priors.contract import PriorRows
+    >>> from diffor.priors import PriorRows
     >>> rows = PriorRows((torch.rand(200, 2), torch.zeros(200, 0, dtype=torch.int64)))
     >>> u, folds = rows.inputs[0][:, 0].numpy(), np.arange(200) % 5
     >>> prior = BoostedTrees()

@@ -19,7 +19,6 @@ Answers = NDArray[np.float32]
 """The place of each row's target in [0, 1] and its spread around it. **Shape:** ``(n, 2)``."""
 RowNumbers = NDArray[np.int64]
 
-NEVER_HELD_OUT = -1
 MIN_SPREAD = 1e-4
 """No prior says that it is surer than this, as a share of the whole range."""
 

@@ -31,7 +31,7 @@ class FoldDesign:
         self, inputs: tuple[Tensor, ...], target: Floats, weights: Floats | None, split: Split, seed: int
     ) -> None:
         draw, self.seed, codes = np.random.default_rng(seed), seed, inputs[1]
-        self.levels = level_means(codes, target, weights, split[0])
+        self.levels = target_encoding(codes, target, weights, split[0])
         self.rows, self.check_rows = (
             part if len(part) <= MAX_FIT_ROWS else draw.choice(part, MAX_FIT_ROWS, replace=False) for part in split
         )
@@ -52,12 +52,12 @@ def code_by_others(
     if not inputs[1].shape[1]:
         return np.asarray(as_columns(take(inputs, rows), []).numpy())
     parts = np.array_split(draw.permutation(len(rows)), N_CODING_PARTS)
-    others = [level_means(inputs[1], target, weights, np.delete(rows, part)) for part in parts]
+    others = [target_encoding(inputs[1], target, weights, np.delete(rows, part)) for part in parts]
     coded = [as_columns(take(inputs, rows[part]), means).numpy() for part, means in zip(parts, others, strict=True)]
     return np.asarray(np.concatenate(coded)[np.argsort(np.concatenate(parts))])
 
 
-def level_means(codes: Tensor, target: Floats, weights: Floats | None, rows: RowNumbers) -> list[Tensor]:
+def target_encoding(codes: Tensor, target: Floats, weights: Floats | None, rows: RowNumbers) -> list[Tensor]:
     """Mean target of each code of each categorical column in some rows, drawn to the overall mean where they are few.
 
     **Shape:** codes ``(n, c)``, rows ``(r,)`` -> c tables ``(codes + 1,)``; the last entry stands for other codes.

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from diffor.errors import UserError, UserTypeError
 from diffor.priors.contract import Answers, Floats, Prior, PriorRows, RowNumbers, as_answers, counted_rows
-from diffor.priors.folds import prepare
-from diffor.priors.spread import SpreadModel
+from diffor.priors.folds import SpreadModel, prepare
 
 ONE_SPREAD = (0.1587, 0.8413)
 """Levels of a normal law one standard deviation below and above its middle."""

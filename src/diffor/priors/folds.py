@@ -1,7 +1,8 @@
-"""Trees of several folds: each row answered by trees that have not seen it, new rows by all of them at once."""
+"""Models of several folds: each row answered by those that have not seen it; places by trees, and spreads."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -10,11 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diffor.priors.boosters import Growth, Task, still
-from diffor.priors.contract import Floats, PriorRows, RowNumbers, counted_rows, under_prefix, whole_folds, with_prefix
+from diffor.errors import UserError
+from diffor.priors.contract import (
+    Answers,
+    Floats,
+    Prior,
+    PriorRows,
+    RowNumbers,
+    as_answers,
+    counted_rows,
+    under_prefix,
+    whole_folds,
+    with_prefix,
+)
 from diffor.priors.design import MAX_FIT_ROWS, FoldDesign, read_columns, take
 from diffor.priors.tree_masks import TreeMasks, mask_trees
-from diffor.priors.trees import Trees, join_trees
+from diffor.priors.trees import Growth, Task, Trees, grow_by_sklearn, join_trees, still
 
 Grow = Callable[[Task, Growth, int], Trees]
 
@@ -137,3 +149,92 @@ def _widen(table: Floats, beside: Floats | None, rows: RowNumbers) -> Floats:
     """The table with one more column where there is one. **Shape:** ``(r, q)`` -> ``(r, q or q + 1)`` float32."""
     joined = table if beside is None else np.concatenate([table, beside[rows, None]], axis=1)
     return np.ascontiguousarray(joined, dtype=np.float32)
+
+
+LEAST_SHARE = 1e-3
+"""Of the mean distance: what is added before logarithms are taken."""
+COMMON_SHARE = 0.3
+"""Of the mean distance: what every row's spread is made of at least."""
+NORMAL_DISTANCE = 0.7979
+"""Mean distance of a standard normal number from zero."""
+
+
+class SpreadModel(NamedTuple):
+    """The spread of rows whose places are known, as the standard deviation of a normal law."""
+
+    models: FoldModels
+    scale: Tensor
+    """What every row has in common, and the factor of the whole. **Shape:** ``(2,)``."""
+
+    @classmethod
+    def fit(cls, lesson: Lesson, target: Floats, place: Floats) -> tuple[SpreadModel, Floats]:
+        """Learn from honest places; also the spread of each row by the models of other folds.
+
+        **Shape:** target and place ``(n,)`` -> model, ``(n,)``.
+        """
+        missed = np.abs(target - place)
+        mean = max(float(np.average(missed, weights=lesson.weights)), 1e-9)
+        logs = np.log(missed + LEAST_SHARE * mean)
+        growth = Growth(rounds=200, patience=10, rate=0.1, leaves=7, min_leaf=max(20, len(target) // 40), depth=4)
+        models, logs = grow_folds(lesson, logs, grow_by_sklearn, growth, beside=np.clip(place, 0, 1))
+        raw = np.exp(logs) + COMMON_SHARE * mean
+        factor = float(np.average(missed / raw, weights=lesson.weights)) / NORMAL_DISTANCE
+        return cls(models, torch.tensor([COMMON_SHARE * mean, max(factor, 1e-6)])), raw * factor
+
+    def predict(self, inputs: tuple[Tensor, ...], place: Tensor) -> Tensor:
+        """The spread of new rows around their places. **Shape:** place ``(n,)`` -> ``(n,)``."""
+        logs = self.models.predict(inputs, place.clamp(0, 1))
+        common, factor = self.scale.tolist()
+        return logs.exp().add_(common).mul_(factor)
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """The models and the scale, by name."""
+        return with_prefix(self.models.to_tensors(), "models.") | {"scale": self.scale}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> SpreadModel:
+        """Rebuild the model from :meth:`to_tensors`."""
+        return cls(FoldModels.from_tensors(under_prefix(tensors, "models.")), tensors["scale"])
+
+
+class PlacePrior(Prior):
+    """A prior that finds places, and learns the spread around them from how far honest ones were off."""
+
+    spread: SpreadModel | None = None
+
+    @abstractmethod
+    def fit_place(self, lesson: Lesson, target: Floats) -> Floats:
+        """Learn places; also an honest one for each training row. **Shape:** -> ``(n,)``."""
+
+    @abstractmethod
+    def predict_place(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Expected place of new rows. **Shape:** -> ``(n,)`` float32."""
+
+    @abstractmethod
+    def place_tensors(self) -> dict[str, Tensor]:
+        """Everything needed to find places, by name."""
+
+    def fit(self, rows: PriorRows, u: Floats, weights: Floats | None, folds: RowNumbers, seed: int) -> Answers:
+        """Learn places and spreads; also each row's answer by what has not seen it. **Shape:** -> ``(n, 2)``."""
+        target = np.asarray(u, dtype=np.float64)
+        lesson = prepare(rows, target, weights, folds, seed)
+        place = self.fit_place(lesson, target)
+        self.spread, spread = SpreadModel.fit(lesson, target, place)
+        return as_answers(place, spread)
+
+    @torch.inference_mode()
+    def predict(self, rows: PriorRows) -> Answers:
+        """Places, and the spread that belongs to each. **Shape:** -> ``(n, 2)``."""
+        spread = self._fitted_spread("predicts")
+        place = self.predict_place(rows.inputs)
+        return as_answers(place.numpy(), spread.predict(rows.inputs, place).numpy())
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Everything needed to answer, by name."""
+        spread = self._fitted_spread("is saved")
+        return self.place_tensors() | with_prefix(spread.to_tensors(), "spread.")
+
+    def _fitted_spread(self, what: str) -> SpreadModel:
+        if self.spread is None:
+            raise UserError(f"the prior {self.name!r} must be fitted before it {what}: call fit")
+        return self.spread

@@ -16,8 +16,7 @@ from diffor.priors.contract import (
     with_prefix,
 )
 from diffor.priors.design import take
-from diffor.priors.folds import MIN_FIT_ROWS, Lesson
-from diffor.priors.spread import PlacePrior, SpreadModel
+from diffor.priors.folds import MIN_FIT_ROWS, Lesson, PlacePrior, SpreadModel
 from diffor.priors.trees import Trees, flatten_nodes
 
 N_TREES = 100
@@ -32,8 +31,7 @@ class Forest(PlacePrior):
     Categories are read as their codes, since means of their levels would carry the row's own target into trees that did
     not draw it. Of more rows than ``MAX_FOREST_ROWS`` some are drawn for all trees; the others are new to it.
 
-    >>> import numpy as np, torch
-    >>> from diffor.priors.contract import PriorRows
+    >>> from diffor.priors import PriorRows
     >>> rows = PriorRows((torch.rand(100, 2), torch.zeros(100, 0, dtype=torch.int64)))
     >>> u, folds = rows.inputs[0][:, 0].numpy(), np.arange(100) % 5
     >>> prior = Forest()

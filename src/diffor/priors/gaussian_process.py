@@ -18,14 +18,17 @@ from diffor.priors.contract import (
     with_prefix,
 )
 from diffor.priors.design import take
-from diffor.priors.folds import Lesson
+from diffor.priors.folds import Lesson, PlacePrior, SpreadModel
 from diffor.priors.kernel import STARTS, Kernel, learn_kernel, start_kernel
-from diffor.priors.learned_kernel import LearnedKernel
-from diffor.priors.process_answer import ProcessAnswer
-from diffor.priors.process_columns import ProcessColumns
-from diffor.priors.process_solve import slopes_by_landmarks, slopes_exactly, solve_by_landmarks, solve_exactly
-from diffor.priors.ranks import Ranks, Standard
-from diffor.priors.spread import PlacePrior, SpreadModel
+from diffor.priors.process_columns import ProcessColumns, Ranks, Standard
+from diffor.priors.process_solve import (
+    LearnedKernel,
+    ProcessAnswer,
+    slopes_by_landmarks,
+    slopes_exactly,
+    solve_by_landmarks,
+    solve_exactly,
+)
 
 MAX_EXACT_ROWS = 4000
 """More rows know of each other through landmarks."""

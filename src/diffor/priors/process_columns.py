@@ -1,4 +1,4 @@
-"""The columns that a Gaussian process reads: coded, chosen and scaled."""
+"""The columns that a Gaussian process reads: coded, chosen, and scaled or ranked."""
 
 from __future__ import annotations
 
@@ -9,8 +9,72 @@ import torch
 from torch import Tensor
 
 from diffor.priors.contract import Floats, RowNumbers, under_prefix, with_prefix
-from diffor.priors.design import choose_columns, code_by_others, level_means, read_columns, take
-from diffor.priors.ranks import Ranks, Standard
+from diffor.priors.design import choose_columns, code_by_others, read_columns, take, target_encoding
+
+FAR, FAR_IN_RANKS = 5.0, 2.5
+"""Where numbers end."""
+N_KNOTS = 200
+
+
+class Standard(NamedTuple):
+    """Columns less their mean, by their spread."""
+
+    centre: Tensor
+    scale: Tensor
+    """Infinity for a constant column. **Shape:** ``(p,)``."""
+
+    @classmethod
+    def fit(cls, table: Floats, weights: Floats) -> Standard:
+        """Learn means and spreads. **Shape:** ``(n, p)``, ``(n,)``."""
+        values = table.astype(np.float64)
+        centre = np.average(values, axis=0, weights=weights)
+        scale = np.sqrt(np.average((values - centre) ** 2, axis=0, weights=weights))
+        scale[scale < 1e-6] = np.inf
+        return cls(torch.from_numpy(centre), torch.from_numpy(scale))
+
+    def transform(self, columns: Tensor) -> Tensor:
+        """Scaled columns. **Shape:** ``(n, p)`` -> ``(n, p)`` float64."""
+        return ((columns.double() - self.centre) / self.scale).clamp(-FAR, FAR)
+
+
+class Ranks(NamedTuple):
+    """Columns as the normal numbers of their ranks among training rows, between knots by straight lines."""
+
+    knots: Tensor
+    """Values of each column, in order, repeated at the end where there are fewer. **Shape:** ``(p, k)``."""
+    normals: Tensor
+    """**Shape:** ``(p, k)``."""
+
+    @classmethod
+    def fit(cls, table: Floats, weights: Floats) -> Ranks:
+        """Learn the knots: equal values share their mean rank. **Shape:** ``(n, p)``, ``(n,)``."""
+        pairs = [_knots(table[:, place].astype(np.float64), weights) for place in range(table.shape[1])]
+        knots, normals = (torch.from_numpy(np.stack(part)) for part in zip(*pairs, strict=True))
+        return cls(knots, normals)
+
+    def transform(self, columns: Tensor) -> Tensor:
+        """Normal numbers of ranks. **Shape:** ``(n, p)`` -> ``(n, p)`` float64."""
+        values = columns.double().T.contiguous()
+        right = torch.searchsorted(self.knots, values).clamp(1, self.knots.shape[1] - 1)
+        low, high = self.knots.gather(1, right - 1), self.knots.gather(1, right)
+        share = ((values - low) / (high - low).clamp(min=1e-300)).clamp(0, 1)
+        start = self.normals.gather(1, right - 1)
+        return (start + share * (self.normals.gather(1, right) - start)).T.contiguous()
+
+
+def _knots(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Values of a column and the normal numbers of their ranks. **Shape:** ``(n,)`` -> ``(N_KNOTS,)`` each."""
+    distinct, place = np.unique(values, return_inverse=True)
+    count = np.bincount(place, weights=weights)
+    ranks = (np.cumsum(count) - count / 2) / count.sum()
+    if len(distinct) > N_KNOTS:
+        some = np.searchsorted(ranks, np.linspace(0, 1, N_KNOTS)).clip(0, len(distinct) - 1)
+        some[0], some[-1] = 0, len(distinct) - 1
+        distinct, ranks = distinct[some], ranks[some]
+    normals = torch.special.ndtri(torch.from_numpy(ranks)).clamp(-FAR_IN_RANKS, FAR_IN_RANKS).numpy()
+    missing = N_KNOTS - len(distinct)
+    return np.pad(distinct, (0, missing), mode="edge"), np.pad(normals, (0, missing), mode="edge")
+
 
 MAX_PROCESS_COLUMNS = 256
 
@@ -44,7 +108,7 @@ class ProcessColumns(NamedTuple):
         at_most = min(MAX_PROCESS_COLUMNS, max(1, int(varied.sum())))
         chosen = choose_columns(np.where(varied, table, 0.0), target[rows], of_rows, at_most)
         scale = scaling.fit(table[:, chosen.numpy()], of_rows)
-        columns = cls(level_means(inputs[1], target, weights, rows), chosen, scale)
+        columns = cls(target_encoding(inputs[1], target, weights, rows), chosen, scale)
         return columns, scale.transform(torch.from_numpy(table)[:, chosen])
 
     def code(
@@ -61,7 +125,7 @@ class ProcessColumns(NamedTuple):
         **Shape:** -> ``(r, k)``, ``(h, k)`` float64.
         """
         table = code_by_others(inputs, target, weights, rows, np.random.default_rng(seed))
-        others = self._replace(levels=level_means(inputs[1], target, weights, rows))
+        others = self._replace(levels=target_encoding(inputs[1], target, weights, rows))
         return self.scale.transform(torch.from_numpy(table)[:, self.chosen]), others.read(take(inputs, held))
 
     def read(self, inputs: tuple[Tensor, ...]) -> Tensor:

@@ -61,30 +61,30 @@ class Rows:
 class Batches(Protocol):
     """The rows of every step of a run, whose number determines them.
 
-    A batch is the sum of its lanes, which the processes of a world have divided among themselves. A lane has rows and
-    random numbers of its own, so a run is the same, to rounding, whichever process computes which lane.
+    A batch is the sum of its shards, which the processes of a world have divided among themselves. A shard has rows and
+    random numbers of its own, so a run is the same, to rounding, whichever process computes which shard.
     """
 
     world: World
 
     @property
-    def lanes(self) -> Sequence[int]:
-        """The lanes that this process computes."""
+    def shards(self) -> Sequence[int]:
+        """The shards that this process computes."""
 
-    def pieces(self, step: int, lane: int) -> Iterator[tuple[Rows, float]]:
-        """The rows of a lane in a step, in pieces that are computed in turn, with their shares of the batch."""
+    def pieces(self, step: int, shard: int) -> Iterator[tuple[Rows, float]]:
+        """The rows of a shard in a step, in pieces that are computed in turn, with their shares of the batch."""
         ...
 
     def count(self, step: int) -> int:
-        """Number of rows of a step, over all lanes."""
+        """Number of rows of a step, over all shards."""
         ...
 
 
 class MemoryBatches:
-    """Epochs of rows in memory, shuffled one after another and cut into equal batches: one lane, one process."""
+    """Epochs of rows in memory, shuffled one after another and cut into equal batches: one shard, one process."""
 
     world = World()
-    lanes = (0,)
+    shards = (0,)
 
     def __init__(self, data: Rows, batch_size: int, seed: int, accumulate: int = 1) -> None:
         self.data, self.seed, self.accumulate = data, seed, accumulate
@@ -95,7 +95,7 @@ class MemoryBatches:
         """Number of rows of a step."""
         return self.batch
 
-    def pieces(self, step: int, lane: int) -> Iterator[tuple[Rows, float]]:
+    def pieces(self, step: int, shard: int) -> Iterator[tuple[Rows, float]]:
         """The rows of a step in pieces, with their shares of it."""
         index = self.index(step)
         if self.data.images is not None:
@@ -122,6 +122,6 @@ class MemoryBatches:
         return self.order[1]
 
 
-def step_seed(seed: int, step: int, lane: int = 0) -> int:
-    """A seed for each step (from 0) and each epoch (below 0) of each lane of a run."""
-    return (seed * 1_000_003 + step * 2_654_435_761 + lane * 7_046_029_254_386_353_131 + 12_345) % (2**63 - 1)
+def step_seed(seed: int, step: int, shard: int = 0) -> int:
+    """A seed for each step (from 0) and each epoch (below 0) of each shard of a run."""
+    return (seed * 1_000_003 + step * 2_654_435_761 + shard * 7_046_029_254_386_353_131 + 12_345) % (2**63 - 1)

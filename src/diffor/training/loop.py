@@ -23,12 +23,11 @@ from tqdm import tqdm
 from diffor.core.method import OrdinalEnsemble
 from diffor.core.prediction import Prediction
 from diffor.encoders.images.networks import learning_rate_groups
-from diffor.encoders.tabular.sparse_embedding import sparse_tables
+from diffor.encoders.tabular.networks import sparse_tables
 from diffor.training.batches import Batches, MemoryBatches, step_seed
 from diffor.training.batches import Rows as Rows
 from diffor.training.checkpoint import CheckpointError, pack, unpack, write_atomically
-from diffor.training.optimizer import FlatAdam
-from diffor.training.row_adagrad import RowAdagrad
+from diffor.training.optimizer import FlatAdam, RowAdagrad
 from diffor.training.tracking import Tracking
 
 STATE = "training.safetensors"
@@ -211,17 +210,17 @@ class TrainingRun:
         self.history.rows += self.batches.count(step)
 
     def add_gradients(self, step: int) -> dict[str, float]:
-        """Gradients of this process's lanes of a step, whose terms are returned.
+        """Gradients of this process's shards of a step, whose terms are returned.
 
         They may be computed in pieces, to save memory.
         """
         sums: dict[str, float] = {}
-        before = [buffer.clone() for buffer in self.model.buffers()] if len(self.batches.lanes) > 1 else []
-        for lane in self.batches.lanes:
+        before = [buffer.clone() for buffer in self.model.buffers()] if len(self.batches.shards) > 1 else []
+        for shard in self.batches.shards:
             for buffer, kept in zip(self.model.buffers(), before, strict=False):
                 buffer.copy_(kept)  # methods that count their steps count this one once
-            self.seed(step, lane)
-            for rows, share in self.batches.pieces(step, lane):
+            self.seed(step, shard)
+            for rows, share in self.batches.pieces(step, shard):
                 terms = self.model(rows.inputs, rows.y, rows.weights, **rows.side)
                 loss = torch.stack(list(terms.values())).sum()
                 if not torch.isfinite(loss):
@@ -234,9 +233,9 @@ class TrainingRun:
                     sums[name] = sums.get(name, 0.0) + share * float(term.detach())
         return sums
 
-    def seed(self, step: int, lane: int = 0) -> None:
-        """Make all that is random in a lane of a step depend on their numbers."""
-        seed = step_seed(self.config.seed, step, lane)
+    def seed(self, step: int, shard: int = 0) -> None:
+        """Make all that is random in a shard of a step depend on their numbers."""
+        seed = step_seed(self.config.seed, step, shard)
         if self.data.y.device.type == "cpu":
             # Without a GPU, torch.manual_seed notes for each one to come where it was called: a millisecond a step.
             torch.default_generator.manual_seed(seed)

@@ -1,11 +1,21 @@
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 from diffor.encoders import make_tabular_encoder
-from diffor.encoders.tabular.inputs import FIRST_LEVEL, MISSING, UNKNOWN, TabularInputs
-from diffor.encoders.tabular.networks import PeriodicEmbedding, TabularEncoder
+from diffor.encoders.tabular.inputs import FIRST_LEVEL, MISSING, UNKNOWN, CategoryColumn, TabularInputs
+from diffor.encoders.tabular.networks import (
+    SPARSE_WIDTH,
+    PeriodicEmbedding,
+    SparseEmbedding,
+    TabularEncoder,
+    bucket_rows,
+    sparse_tables,
+    table_bytes,
+)
 
 
 def small_table(n: int = 50) -> pd.DataFrame:
@@ -98,3 +108,68 @@ def test_an_encoder_by_name(name, kind):
 def test_an_unknown_encoder_is_refused():
     with pytest.raises(ValueError, match="encoder must be one of auto, plain, periodic, piecewise, or, for images, s"):
         make_tabular_encoder("tree", TabularInputs().fit(small_table()), width=8, n_layers=1, dropout=0.0)
+
+
+def test_listed_levels_have_a_row_each_and_unknown_ones_stay_at_zero():
+    table = SparseEmbedding(5)
+    codes = torch.tensor([UNKNOWN, MISSING, 4])
+    assert torch.equal(table(codes), table.weight[codes])
+    assert table(codes)[0].abs().sum() == 0
+    table(codes).sum().backward()
+    assert table.weight.grad.is_sparse
+    dense = table.weight.grad.to_dense()
+    assert dense[UNKNOWN].abs().sum() == 0
+    assert (dense[[1, 4]] == 1).all()
+
+
+def test_hashed_ids_are_sums_of_two_rows():
+    table = SparseEmbedding(FIRST_LEVEL + 100, n_buckets=100)
+    code = torch.tensor([FIRST_LEVEL + 3 * 100 + 7])
+    assert torch.allclose(table(code)[0], table.weight[FIRST_LEVEL + 7] + table.weight[FIRST_LEVEL + 3])
+    assert torch.equal(table(torch.tensor([MISSING]))[0], table.weight[MISSING])
+
+
+def test_ids_share_both_rows_much_less_often_than_one():
+    column = CategoryColumn("user", None, is_sparse=True, n_buckets=1000)
+    ids = np.array([f"user {number}" for number in range(20_000)], dtype=object)
+    codes = torch.from_numpy(column.transform(ids))
+    first, second = bucket_rows(codes, 1000)
+    assert (first >= FIRST_LEVEL).all()
+    assert (first < column.n_codes).all()
+    assert (second < column.n_codes).all()
+    pairs = torch.stack([first, second], dim=1).unique(dim=0)
+    assert len(first.unique()) == len(second.unique()) == 1000
+    assert len(pairs) > 0.98 * len(ids)  # 20,000 ids in a million pairs
+    assert torch.equal(codes, torch.from_numpy(column.transform(ids)))
+
+
+def test_inputs_with_sparse_tables_survive_json_and_make_their_encoder():
+    inputs = TabularInputs()
+    inputs.columns = [
+        CategoryColumn("city", ["Oslo", "Rome"]),
+        CategoryColumn("item", ["a", "b"], is_sparse=True),
+        CategoryColumn("user", None, is_sparse=True, n_buckets=64),
+    ]
+    again = TabularInputs.from_json(inputs.to_json())
+    assert again.tables == inputs.tables == ["dense", "sparse", 64]
+    rows = pd.DataFrame({"city": ["Rome", None], "item": ["b", "new"], "user": [7, 10**12]})
+    tensors = again.transform(rows)
+    assert torch.equal(tensors[1], inputs.transform(rows)[1])
+    encoder = make_tabular_encoder("plain", again, 8, 1, 0.0)
+    assert encoder(*tensors).shape == (2, 8)
+    assert [tuple(table.shape) for table in sparse_tables(encoder)] == [(4, SPARSE_WIDTH), (66, SPARSE_WIDTH)]
+
+
+def test_a_categorical_is_coded_as_its_values_are():
+    values = pd.Series(["b", None, "a", "new", "b"])
+    for column in (CategoryColumn("c", ["a", "b"]), CategoryColumn("c", None, is_sparse=True, n_buckets=10)):
+        inputs = TabularInputs()
+        inputs.columns = [column]
+        plain = inputs.transform(pd.DataFrame({"c": values}))[1]
+        assert torch.equal(inputs.transform(pd.DataFrame({"c": values.astype("category")}))[1], plain)
+
+
+def test_the_memory_of_a_table_is_what_it_says():
+    table = SparseEmbedding(1000)
+    assert table_bytes(1000, while_training=False) == table.weight.nbytes
+    assert table_bytes(1000) == 2 * table.weight.nbytes + 4 * 1000

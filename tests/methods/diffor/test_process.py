@@ -4,10 +4,16 @@ import re
 import pytest
 import torch
 
-from diffor.methods.diffor.process import Diffusion, FlowMatching, NoiseProcess, check_times, variance_schedule
+from diffor.methods.diffor.process import (
+    SCHEDULES,
+    Diffusion,
+    FlowMatching,
+    NoiseProcess,
+    check_times,
+    variance_schedule,
+)
 
 LENGTHS = (1, 2, 10, 1000)
-SCHEDULES = ("cosine", "linear")
 PROCESSES = {
     **{
         f"diffusion {schedule} {target}": (lambda n, schedule=schedule, target=target: Diffusion(n, schedule, target))

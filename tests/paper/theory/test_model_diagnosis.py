@@ -83,7 +83,7 @@ def test_grades_are_diagnosed_along_the_chain():
 def test_other_methods_have_no_theory(method):
     table, y = make_table()
     model = OrdinalRegressor(method, encoder="plain", max_steps=5, random_state=0, verbose=0).fit(table, y)
-    message = f"only a method with a chain has a theory to measure, but got method={method!r}; fit DiffoRRegressor('pa"
+    message = f"chain of increments has a theory to measure, but got method={method!r}; fit DiffoRRegressor('pa"
     with pytest.raises(ValueError, match=re.escape(message)):
         diagnose_model(model, table, y)
 

@@ -1,128 +1,67 @@
 from __future__ import annotations
 
-import sys
-from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
-from stream_examples import SIZES, make_table, write, write_shards
+from hypothesis import given
+from hypothesis import strategies as st
 
-from diffor.files.tables import DataError
-from diffor.training.streaming.shards import ShardedTable, find_shards, is_sharded
+from diffor.training.streaming.shards import LEAST_WINDOW, SHUFFLE_ROWS, Shards
 
-
-def test_row_groups_of_all_files_are_numbered_through(tmp_path):
-    write_shards(tmp_path)
-    table = ShardedTable(find_shards(str(tmp_path)))
-    assert table.n_rows == sum(SIZES)
-    assert [group.n_rows for group in table.groups] == [50, 50, 50, 20, 50, 10, 50, 50, 50, 50, 30]
-    assert [group.first for group in table.groups][:6] == [0, 50, 100, 150, 170, 220]
-    assert table.kinds == dict.fromkeys(["row", "x", "user", "weight", "y", "stars"], "number") | {"city": "text"}
+PLANS = st.builds(
+    Shards,
+    st.lists(st.integers(0, 40), min_size=1, max_size=8).map(tuple).filter(lambda sizes: sum(sizes) > 0),
+    n_shards=st.integers(1, 5),
+    batch_size=st.integers(1, 17),
+    seed=st.integers(0, 9),
+)
 
 
-@pytest.mark.parametrize("skip", [0, 7, 49])
-def test_blocks_start_after_the_rows_to_skip(tmp_path, skip):
-    rows = write_shards(tmp_path)
-    table = ShardedTable(find_shards(str(tmp_path / "*.parquet")))
-    group = table.groups[5 if skip < 10 else 4]
-    found = [(place, table.frame(block)) for place, block in table.blocks(group, ["row", "city"], skip)]
-    assert found[0][0] == skip
-    read = pd.concat([frame for _, frame in found])
-    wanted = rows.iloc[group.first + skip : group.first + group.n_rows]
-    assert read["row"].tolist() == wanted["row"].tolist()
-    assert read["city"].tolist() == wanted["city"].tolist()
+@given(PLANS)
+def test_an_epoch_deals_out_every_place_of_the_line_once(plan):
+    met = []
+    for step in range(2 * plan.steps_per_epoch):
+        for shard in range(plan.n_shards):
+            epoch, start, stop = plan.share(step, shard)
+            assert stop - start <= plan.batch_size
+            met += [(epoch, place) for place in range(start, stop)]
+    assert sorted(met) == [(epoch, place) for epoch in range(2) for place in range(plan.n_rows)]
+    assert sum(plan.count(step) for step in range(2 * plan.steps_per_epoch)) == 2 * plan.n_rows
 
 
-def test_blocks_of_a_long_group_follow_each_other(tmp_path, monkeypatch):
-    monkeypatch.setattr("diffor.training.streaming.shards.BLOCK_ROWS", 16)
-    write_shards(tmp_path)
-    table = ShardedTable(find_shards(str(tmp_path)))
-    places = [(place, len(block)) for place, block in table.blocks(table.groups[0], ["row"], skip=20)]
-    assert places == [(20, 12), (32, 16), (48, 2)]
+@given(PLANS)
+def test_lanes_and_batches_differ_by_one_row_at_most(plan):
+    lengths = [stop - start for start, stop in map(plan.ends, range(plan.n_shards))]
+    assert max(lengths) - min(lengths) <= 1
+    for shard in range(plan.n_shards):
+        shares = [plan.share(step, shard) for step in range(plan.steps_per_epoch)]
+        counts = [stop - start for _, start, stop in shares]
+        assert max(counts) - min(counts) <= 1
 
 
-def test_frames_hold_text_and_ids_as_categories_and_all_else_as_numbers_and_times(tmp_path):
-    columns = {
-        "text": pa.array(["a", None, "a"]),
-        "coded": pa.array(["b", "a", None]).dictionary_encode(),
-        "id": pa.array([2**62 + 1, None, 7]),
-        "whole": pa.array([1, None, 3]),
-        "flag": pa.array([True, None, False]),
-        "price": pa.array([Decimal("1.50"), None, Decimal("2.25")]),
-        "day": pa.array([0, 1, None], pa.date32()),
-    }
-    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
-    table = ShardedTable([tmp_path / "a.parquet"], ids=["id"])
-    frame = table.frame(next(table.blocks(table.groups[0], list(columns)))[1])
-    assert frame["text"].cat.categories.tolist() == ["a"]
-    assert frame["coded"].tolist()[:2] == ["b", "a"]
-    assert frame["id"].cat.categories.tolist() == [2**62 + 1, 7]  # as floats, such ids would be rounded
-    assert frame["whole"].tolist()[::2] == [1.0, 3.0]
-    assert frame["flag"].tolist()[::2] == [1.0, 0.0]
-    assert frame["price"].tolist()[::2] == [1.5, 2.25]
-    assert frame["day"].iloc[1] == pd.Timestamp("1970-01-02")
-    assert frame.iloc[1][["text", "id", "whole", "flag", "price"]].isna().all()
+@given(PLANS, st.integers(0, 3))
+def test_parts_cover_each_row_of_each_group_once(plan, epoch):
+    cuts = sorted({0, plan.n_rows, plan.n_rows // 3, plan.n_rows // 2})
+    rows = [
+        (group, row)
+        for start, stop in pairwise(cuts)
+        for group, first, end in plan.parts(epoch, start, stop)
+        for row in range(first, end)
+    ]
+    assert sorted(rows) == [(group, row) for group, size in enumerate(plan.sizes) for row in range(size)]
 
 
-def test_the_digest_tells_files_apart(tmp_path):
-    write_shards(tmp_path / "a")
-    write_shards(tmp_path / "b")
-    write_shards(tmp_path / "c", group_rows=49)
-    first, same, other = (ShardedTable(find_shards(str(tmp_path / name))).digest for name in "abc")
-    assert first == same != other
+def test_epochs_have_orders_of_their_own_and_the_seed_determines_them():
+    plan, other = Shards((1,) * 50, 2, 8, seed=1), Shards((1,) * 50, 2, 8, seed=2)
+    assert plan.order(0).tolist() == Shards((1,) * 50, 3, 4, seed=1).order(0).tolist()
+    assert plan.order(0).tolist() != plan.order(1).tolist()
+    assert plan.order(0).tolist() != other.order(0).tolist()
+    assert plan.shuffled(0, 0, 0, 50).tolist() != plan.shuffled(0, 1, 0, 50).tolist()
+    assert plan.shuffled(0, 0, 0, 50).tolist() != plan.shuffled(0, 0, 1, 50).tolist()
+    assert np.array_equal(np.sort(plan.shuffled(0, 0, 0, 50)), np.arange(50))
 
 
-def test_a_row_is_described_by_its_file(tmp_path):
-    write_shards(tmp_path)
-    table = ShardedTable(find_shards(str(tmp_path)))
-    assert table.describe(0) == f"row 1 of {tmp_path / 'part-0.parquet'}"
-    assert table.describe(SIZES[0] + 55) == f"row 56 of {tmp_path / 'part-1.parquet'}"
-
-
-def test_patterns_and_folders_are_sharded_and_files_are_not(tmp_path):
-    (tmp_path / "a[1].parquet").touch()
-    assert is_sharded(str(tmp_path))
-    assert is_sharded("data/**/*.pq")
-    assert not is_sharded(str(tmp_path / "a.parquet"))
-    assert not is_sharded(str(tmp_path / "a[1].parquet"))
-
-
-def test_what_matches_no_file_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"\*\.parquet must match at least one file, but none; check the pattern"):
-        find_shards(str(tmp_path / "*.parquet"))
-    with pytest.raises(DataError, match="must match at least one file, but none; pass a folder or a pattern"):
-        find_shards(str(tmp_path))
-    (tmp_path / "rows.csv").touch()
-    with pytest.raises(DataError, match=r"must end in .parquet or .pq, but .* matches .*rows.csv; write them"):
-        find_shards(str(tmp_path / "*"))
-
-
-def test_files_that_disagree_are_refused_by_file_and_column(tmp_path):
-    rows = make_table(20, 0)
-    write(rows, tmp_path / "a.parquet")
-    for changed in (rows.drop(columns="city"), rows.assign(city=np.arange(20)), rows.assign(more=1)):
-        write(changed, tmp_path / "b.parquet")
-        name = "more" if "more" in changed else "city"
-        with pytest.raises(DataError, match=rf"column '{name}' is .* in .*a\.parquet and .* in .*b\.parquet; write"):
-            ShardedTable(find_shards(str(tmp_path)))
-    write(rows.astype({"user": "float32", "x": "float32"}), tmp_path / "b.parquet")
-    assert ShardedTable(find_shards(str(tmp_path))).n_rows == 40
-
-
-def test_empty_and_broken_files_are_refused(tmp_path):
-    write(make_table(0, 0), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match="must hold at least one row, but all 1 files are empty"):
-        ShardedTable([tmp_path / "a.parquet"])
-    (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(DataError, match=r"b\.parquet must be a readable Parquet file, but"):
-        ShardedTable([tmp_path / "b.parquet"])
-
-
-def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
-    write_shards(tmp_path)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(DataError, match=r"needs pyarrow, but it is not installed; pip install 'diffor\[parquet\]'"):
-        ShardedTable(find_shards(str(tmp_path)))
+@pytest.mark.parametrize(("n_shards", "window"), [(1, SHUFFLE_ROWS), (4, SHUFFLE_ROWS // 4), (10_000, LEAST_WINDOW)])
+def test_the_shards_of_one_process_share_the_memory_for_shuffling(n_shards, window):
+    assert Shards((10,), n_shards, 8, seed=0).window == window

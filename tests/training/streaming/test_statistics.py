@@ -5,12 +5,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from stream_examples import write_shards
+from stream_examples import write_files
 
 from diffor.files.tables import DataError
 from diffor.training.distributed import World
 from diffor.training.streaming import statistics
-from diffor.training.streaming.shards import ShardedTable, find_shards
+from diffor.training.streaming.parquet_table import ParquetTable, find_files
 from diffor.training.streaming.statistics import LevelStatistics, NumberStatistics, survey
 
 COLUMNS = ["x", "city", "user", "y"]
@@ -18,7 +18,7 @@ COLUMNS = ["x", "city", "user", "y"]
 
 @pytest.fixture
 def shards(tmp_path):
-    return write_shards(tmp_path), ShardedTable(find_shards(str(tmp_path)), ids=["user"])
+    return write_files(tmp_path), ParquetTable(find_files(str(tmp_path)), ids=["user"])
 
 
 def test_one_pass_tells_ranges_gaps_and_levels_and_keeps_the_drawn_rows(shards):
@@ -71,7 +71,7 @@ def test_levels_beyond_the_list_are_counted_within_a_few_hundredths(monkeypatch,
 
 def test_infinite_values_and_unreadable_columns_are_refused(tmp_path):
     parquet.write_table(pa.table({"x": [1.0, np.inf], "parts": [[1], [2]]}), tmp_path / "a.parquet")
-    table = ShardedTable([tmp_path / "a.parquet"])
+    table = ParquetTable([tmp_path / "a.parquet"])
     with pytest.raises(ValueError, match="must not contain infinity, but column 'x' has 1 such values"):
         survey(table, ["x"], np.array([0]), World())
     with pytest.raises(DataError, match="column 'parts' must hold numbers, times or text, but it holds list<"):

@@ -107,7 +107,7 @@ class CategoryColumn:
 
     Columns with very many levels keep no list: their values are hashed into a fixed number of codes. Where the column
     ``is_sparse``, its embeddings are a table with sparse gradients; with ``n_buckets`` an id is hashed to two of the
-    table's rows, and its code holds both (:func:`~diffor.encoders.tabular.sparse_embedding.bucket_rows`).
+    table's rows, and its code holds both (:func:`~diffor.encoders.tabular.networks.bucket_rows`).
     """
 
     kind = "category"

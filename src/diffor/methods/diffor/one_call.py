@@ -44,6 +44,8 @@ class OneCall(Method):
     paper: ClassVar[str] = "DiffoR, KDD 2026, read at t = T"
     evidence: ClassVar[str] = "standard"
     draws_are_costly: ClassVar[bool] = False
+    has_borders: ClassVar[bool] = True
+    cross_fits: ClassVar[bool] = True
 
     edges: Tensor
     is_atom: Tensor

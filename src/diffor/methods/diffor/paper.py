@@ -70,6 +70,7 @@ class IncrementDiffusion(Method):
     paper: ClassVar[str] = "DiffoR, KDD 2026"
     evidence: ClassVar[str] = "paper"
     has_chain: ClassVar[bool] = True
+    has_increments: ClassVar[bool] = True
 
     fusion_weights: Tensor
 

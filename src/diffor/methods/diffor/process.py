@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from diffor.errors import UserError, check_choice, check_least
 
 PARAMETERIZATIONS = ("velocity", "noise", "clean")
-SCHEDULES = ("cosine", "linear")
 PROCESSES = ("diffusion", "flow_matching")
 
 
@@ -172,16 +171,28 @@ class FlowMatching(NoiseProcess):
         return one, one
 
 
+def cosine_variances(n_times: int) -> Tensor:
+    """The signal falls like a cosine. **Shape:** ``(n_times,)``."""
+    angle = (torch.arange(n_times + 1, dtype=torch.float64) / n_times + 0.008) / 1.008 * math.pi / 2
+    kept = torch.cos(angle) ** 2
+    return 1 - kept[1:] / kept[:-1]
+
+
+def linear_variances(n_times: int) -> Tensor:
+    """Variances rise in a line; the usual end points belong to 1000 times, and fewer take larger steps."""
+    scale = 1000 / n_times
+    return torch.linspace(1e-4 * scale, 0.02 * scale, n_times, dtype=torch.float64)
+
+
+SCHEDULES: dict[str, Callable[[int], Tensor]] = {"cosine": cosine_variances, "linear": linear_variances}
+"""Noise schedules by name: a new one is a function and a line here."""
+
+
 def variance_schedule(n_times: int, schedule: str) -> Tensor:
     """Variances beta_1 ... beta_T of the forward process, in (0, 1). **Shape:** ``(n_times,)``."""
     check_least("n_times", n_times)
     check_choice("schedule", schedule, SCHEDULES)
-    if schedule == "linear":
-        scale = 1000 / n_times  # the usual end points belong to 1000 times; fewer times take larger steps
-        return torch.linspace(1e-4 * scale, 0.02 * scale, n_times, dtype=torch.float64).clamp(max=0.999)
-    angle = (torch.arange(n_times + 1, dtype=torch.float64) / n_times + 0.008) / 1.008 * math.pi / 2
-    kept = torch.cos(angle) ** 2
-    return (1 - kept[1:] / kept[:-1]).clamp(max=0.999)
+    return SCHEDULES[schedule](n_times).clamp(max=0.999)
 
 
 def check_times(times: Sequence[int], n_times: int) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from diffor.core.target import GradeScale
 from diffor.errors import UserError
 from diffor.estimators.base import OrdinalEstimator
-from diffor.estimators.chain import own_features
+from diffor.estimators.chain import has_increments, own_features
 from diffor.paper.theory import figures
 from diffor.paper.theory.diagnosis import TITLES, Diagnosis, diagnose
 from diffor.reports import plots
@@ -29,6 +29,11 @@ def diagnose_model(model: OrdinalEstimator, X: Any, y: ArrayLike, n_samples: int
 
     **Shape:** X of n rows, y ``(n,)``.
     """
+    if not has_increments(model):
+        raise UserError(
+            f"only a method with a chain of increments has a theory to measure, but got "
+            f"method={model.settings_.method!r}; fit DiffoRRegressor('paper') or DiffoRClassifier('paper')"
+        )
     member, features, keys = own_features(model, X)
     unit = torch.from_numpy(np.asarray(model.scale_.to_unit(y), dtype=np.float32)).to(features)
     if len(features) != len(unit):

@@ -19,7 +19,7 @@ except ImportError as error:
 
 import diffor
 from diffor.errors import UserError
-from diffor.estimators.chain import has_chain
+from diffor.estimators.chain import has_increments
 from diffor.serving.server.answers import ModelAnswers, Question
 from diffor.serving.server.batching import Batcher
 from diffor.serving.server.columns import Columns, columns_of
@@ -106,7 +106,7 @@ def _add_answers(app: FastAPI, model: Any, columns: Columns, limits: Limits, bat
         """The answer to each row: a point, quantiles, an interval, grades and increments, as far as there are any."""
         return await ask(request, along_chain=False)
 
-    if has_chain(model):
+    if has_increments(model):
 
         @app.post(
             "/trajectory", response_model=Steps, responses=REFUSALS, summary="Follow one row along the chain",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, Field
 
-from diffor.estimators.chain import has_chain
+from diffor.estimators.chain import has_increments
 from diffor.estimators.values import N_RANGES
 from diffor.files.provenance import versions
 from diffor.serving.server.columns import Columns
@@ -110,7 +110,7 @@ def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str
         "n_samples": model.settings_.n_samples,
         "calibration_rows": None if model.conformal_ is None else model.conformal_.n_rows,
         "increment_edges": increment_edges(model) if model.has_distribution else None,
-        "has_chain": has_chain(model),
+        "has_chain": has_increments(model),
         "training": {
             "validation_crps": history.best_score,
             "best_step": history.best_step,

@@ -1,1 +1,1 @@
-"""Tables that need not fit into memory: sharded Parquet files, surveyed once and streamed in shuffled batches."""
+"""Tables that need not fit into memory: Parquet files, surveyed once and streamed in shuffled batches."""

@@ -1,155 +1,96 @@
-"""A table in many Parquet files: its row groups, its columns, and its rows a block at a time."""
+"""Which rows each shard of each step learns from: pure arithmetic on the sizes of row groups.
+
+In every epoch the row groups stand in a new order, one after the other, as one long line of rows. The line is cut into
+equally long shards, whatever the sizes of files and groups; a shard is cut into windows, whose rows are shuffled when
+they are read, and into the batches of its steps. Everything follows from the seed and the number of the step, so a run
+continues anywhere without a word about what went before.
+"""
 
 from __future__ import annotations
 
-import glob
-import hashlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import cached_property
 
-import pandas as pd
+import numpy as np
+from numpy.typing import NDArray
 
-from diffor.files.tables import PARQUET_SUFFIXES, DataError, column_names, is_parquet, open_parquet, readable
+from diffor.training.batches import step_seed
 
-BLOCK_ROWS = 16_384
-"""Rows that are decoded at a time."""
-WILDCARDS = "*?["
+SHUFFLE_ROWS = 2**18
+"""Rows among which rows are shuffled, over all shards ..."""
+LEAST_WINDOW = 2**13
+"""... and in each shard at least."""
 
 
 @dataclass(frozen=True)
-class RowGroup:
-    """Consecutive rows that a file holds together; ``first`` is the number of the first among the rows of all files."""
+class Shards:
+    """How the rows of row groups are dealt out to shards and steps.
 
-    path: Path
-    place: int
-    first: int
-    n_rows: int
-
-
-class ShardedTable:
-    """The rows of many Parquet files with the same columns, in the order of their names.
-
-    ``ids`` are columns whose values are names, even where they are written as numbers.
+    >>> shards = Shards((5, 3, 4), n_shards=2, batch_size=4, seed=0)
+    >>> shards.steps_per_epoch, [shards.share(step, shard=1) for step in range(2)]
+    (2, [(0, 6, 9), (0, 9, 12)])
     """
 
-    def __init__(self, paths: Sequence[Path], ids: Sequence[str] = ()) -> None:
-        self.paths, self.ids = list(paths), frozenset(ids)
-        self.groups: list[RowGroup] = []
-        self.kinds: dict[str, str] = {}
-        """``number``, ``time``, ``text`` or the name of a type that no model reads, for each column."""
-        first = 0
-        for path in self.paths:
-            with readable(path), open_parquet(path) as file:
-                counts = [file.metadata.row_group(place).num_rows for place in range(file.metadata.num_row_groups)]
-                schema = file.schema_arrow
-            self._check_columns(path, {name: kind_of(schema.field(name).type) for name in column_names(path)})
-            for place, n_rows in enumerate(counts):
-                self.groups += [RowGroup(path, place, first, n_rows)] * (n_rows > 0)
-                first += n_rows
-        self.n_rows = first
-        if not self.groups:
-            raise DataError(f"{self.paths[0]} must hold at least one row, but all {len(self.paths)} files are "
-                            "empty; check how they were written")  # fmt: skip
+    sizes: tuple[int, ...]
+    """Rows of each row group that are to be learned from."""
+    n_shards: int
+    batch_size: int
+    """Rows of a shard in a step, at most: those of an epoch are dealt out evenly."""
+    seed: int
 
-    def _check_columns(self, path: Path, kinds: dict[str, str]) -> None:
-        """Refuse a file whose columns are not those of the first."""
-        if path == self.paths[0]:
-            self.kinds = kinds
-            return
-        for name in (*self.kinds, *kinds):
-            here, there = kinds.get(name, "missing"), self.kinds.get(name, "missing")
-            if here != there:
-                raise DataError(
-                    f"all files must have the same columns, but column {name!r} is {there} in {self.paths[0]} and "
-                    f"{here} in {path}; write the files alike, or name fewer of them"
-                )
+    @cached_property
+    def n_rows(self) -> int:
+        """Rows of an epoch."""
+        return sum(self.sizes)
 
     @property
-    def digest(self) -> str:
-        """Names files by their row groups and columns, so that runs on other ones are told apart."""
-        facts = [[group.path.name, group.place, group.n_rows] for group in self.groups]
-        return hashlib.sha256(repr((facts, self.kinds, sorted(self.ids))).encode()).hexdigest()
+    def window(self) -> int:
+        """Rows of a shard that are shuffled together."""
+        return max(LEAST_WINDOW, SHUFFLE_ROWS // self.n_shards)
 
-    def describe(self, row: int) -> str:
-        """Where a row is, by its number among all: for messages."""
-        group = next(group for group in reversed(self.groups) if group.first <= row)
-        before = sum(other.n_rows for other in self.groups if other.path == group.path and other.first < group.first)
-        return f"row {row - group.first + before + 1} of {group.path}"
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which every row is met once."""
+        return math.ceil(math.ceil(self.n_rows / self.n_shards) / self.batch_size)
 
-    def blocks(self, group: RowGroup, columns: Sequence[str], skip: int = 0) -> Iterator[tuple[int, Any]]:
-        """The rows of a group after ``skip`` of them, in Arrow's form, each block with its first row's place."""
-        place = 0
-        with readable(group.path), open_parquet(group.path) as file:
-            for batch in file.iter_batches(BLOCK_ROWS, row_groups=[group.place], columns=list(columns)):
-                left_out = min(max(skip - place, 0), len(batch))
-                if left_out < len(batch):
-                    yield place + left_out, batch.slice(left_out)
-                place += len(batch)
+    def ends(self, shard: int) -> tuple[int, int]:
+        """Where a shard begins and ends on the line of an epoch."""
+        return self.n_rows * shard // self.n_shards, self.n_rows * (shard + 1) // self.n_shards
 
-    def is_category(self, name: str) -> bool:
-        """Whether a column's values are levels: text, or ids."""
-        return name in self.ids or self.kinds[name] == "text"
+    def share(self, step: int, shard: int) -> tuple[int, int, int]:
+        """The rows of a shard in a step: the epoch, and from where to where on its line."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        start, stop = self.ends(shard)
+        first, last = ((stop - start) * each // self.steps_per_epoch for each in (place, place + 1))
+        return epoch, start + first, start + last
 
-    def frame(self, batch: Any) -> pd.DataFrame:
-        """Rows in Arrow's form as a data frame: text and ids as categories, all else as numbers and times."""
-        columns = {name: self._as_series(batch.column(name), name) for name in batch.schema.names}
-        frame: pd.DataFrame = pd.DataFrame(columns, copy=False)
-        return frame
+    def count(self, step: int) -> int:
+        """Rows of a step, over all shards."""
+        shares = (self.share(step, shard) for shard in range(self.n_shards))
+        return sum(stop - start for _, start, stop in shares)
 
-    def _as_series(self, column: Any, name: str) -> Any:
-        import pyarrow
+    def order(self, epoch: int) -> NDArray[np.int64]:
+        """The row groups as they stand on the line of an epoch. **Shape:** ``(groups,)``."""
+        return self._random(epoch).permutation(len(self.sizes))
 
-        kind = column.type
-        if self.is_category(name):
-            if pyarrow.types.is_dictionary(kind):
-                column = column.cast(kind.value_type)  # dictionaries may differ from block to block, and hold repeats
-            return column.dictionary_encode().to_pandas()
-        if pyarrow.types.is_decimal(kind) or pyarrow.types.is_boolean(kind) or pyarrow.types.is_float16(kind):
-            column = column.cast(pyarrow.float64())
-        elif pyarrow.types.is_date(kind):
-            column = column.cast(pyarrow.timestamp("ms"))
-        return column.to_pandas()
+    def parts(self, epoch: int, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Row groups on a piece of the line, each with the first and the end of its rows that are on it.
 
+        >>> list(Shards((5, 3, 4), n_shards=1, batch_size=4, seed=0).parts(0, start=3, stop=6))
+        [(2, 3, 4), (1, 0, 2)]
+        """
+        first = 0
+        for group in self.order(epoch).tolist():
+            low, high = max(start - first, 0), min(stop - first, self.sizes[group])
+            if low < high:
+                yield group, low, high
+            first += self.sizes[group]
 
-def kind_of(kind: Any) -> str:
-    """What an Arrow type means to a model: ``number``, ``time`` or ``text``; else the type's own name."""
-    from pyarrow import types
+    def shuffled(self, epoch: int, shard: int, window: int, n_rows: int) -> NDArray[np.int64]:
+        """The order in which the rows of a shard's window are met. **Shape:** ``(n_rows,)``."""
+        return self._random(epoch, 1 + shard, window).permutation(n_rows)
 
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind):
-        return "number"
-    if types.is_date(kind) or types.is_timestamp(kind) or types.is_duration(kind):
-        return "time"
-    inner = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_string(inner) or types.is_large_string(inner):
-        return "text"
-    return str(kind)
-
-
-def is_sharded(data: str) -> bool:
-    """Whether a path names many files: a folder, or a pattern with ``*``, ``?`` or ``[``.
-
-    >>> is_sharded("data/*.parquet"), is_sharded("train.parquet")
-    (True, False)
-    """
-    path = Path(data)
-    return path.is_dir() or (any(mark in data for mark in WILDCARDS) and not path.exists())
-
-
-def find_shards(data: str) -> list[Path]:
-    """The Parquet files that a pattern, a folder or a path names, in the order of their names."""
-    path = Path(data)
-    if path.is_dir():
-        found = [each for each in path.iterdir() if is_parquet(each) and not each.name.startswith(".")]
-        cure = "pass a folder or a pattern of Parquet files"
-    else:
-        found = [path] if path.exists() else [Path(name) for name in glob.glob(data, recursive=True)]
-        cure = "check the pattern, and put it into quotes"
-    if not found:
-        raise DataError(f"{data} must match at least one file, but none; {cure}")
-    for each in found:
-        if not is_parquet(each):
-            raise DataError(f"files to stream must end in {' or '.join(PARQUET_SUFFIXES)}, but {data} matches "
-                            f"{each}; write them as Parquet")  # fmt: skip
-    return sorted(found)
+    def _random(self, epoch: int, *further: int) -> np.random.Generator:
+        return np.random.default_rng((step_seed(self.seed, -1 - epoch), *further))

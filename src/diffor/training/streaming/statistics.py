@@ -1,4 +1,4 @@
-"""What one pass over a sharded table tells: each column's range, gaps and levels, and some rows to keep.
+"""What one pass over a table of many files tells: each column's range, gaps and levels, and some rows to keep.
 
 Each process reads every so-many-th row group; what they found is then put together, the same everywhere. All of it is
 bounded: extremes and counts, lists of levels up to a limit and sketches beyond, and rows whose numbers were drawn
@@ -19,7 +19,7 @@ from tqdm import tqdm
 from diffor.encoders.tabular.inputs import as_categories, as_numbers
 from diffor.files.tables import DataError
 from diffor.training.distributed import World
-from diffor.training.streaming.shards import ShardedTable
+from diffor.training.streaming.parquet_table import ParquetTable
 
 MAX_LEVELS = 100_000
 """Levels of a column that are listed; of columns with more, they are only counted, approximately."""
@@ -140,7 +140,7 @@ class Survey:
 
 
 def survey(
-    table: ShardedTable, columns: Sequence[str], keep: NDArray[np.int64], world: World, verbose: bool = False
+    table: ParquetTable, columns: Sequence[str], keep: NDArray[np.int64], world: World, verbose: bool = False
 ) -> Survey:
     """Read all rows once, each process its own row groups. **Shape:** numbers of rows to keep, rising, ``(k,)``."""
     for name in columns:
@@ -180,7 +180,7 @@ def _inside(numbers: NDArray[np.int64], first: int, count: int) -> NDArray[np.in
     return numbers[low:high]
 
 
-def _survey_group(table: ShardedTable, place: int, found: dict[str, Any], keep: NDArray[np.int64]) -> list[Any]:
+def _survey_group(table: ParquetTable, place: int, found: dict[str, Any], keep: NDArray[np.int64]) -> list[Any]:
     """Take in the rows of a row group; those that are to be kept are handed back in Arrow's form."""
     import pyarrow
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from diffor.training.batches import Rows
 from diffor.training.distributed import World
-from diffor.training.streaming.lanes import Lanes
-from diffor.training.streaming.shards import RowGroup, ShardedTable
+from diffor.training.streaming.parquet_table import ParquetTable, RowGroup
+from diffor.training.streaming.shards import Shards
 
 ToRows = Callable[[pd.DataFrame], Rows]
 """Turns rows of files into rows that a model reads."""
@@ -21,7 +21,7 @@ ToRows = Callable[[pd.DataFrame], Rows]
 
 @dataclass
 class _Window:
-    """Rows of a lane that are shuffled together, and where on the line they stood."""
+    """Rows of a shard that are shuffled together, and where on the line they stood."""
 
     epoch: int
     start: int
@@ -30,8 +30,8 @@ class _Window:
 
 
 @dataclass
-class _Lane:
-    """What a lane has read: the windows that are in use, and rows that wait for the next one."""
+class _Shard:
+    """What a shard has read: the windows that are in use, and rows that wait for the next one."""
 
     windows: list[_Window] = field(default_factory=list)
     waiting: list[Rows] = field(default_factory=list)
@@ -41,62 +41,62 @@ class _Lane:
 
 
 class StreamBatches:
-    """The batches of a sharded table: each process reads the row groups of its own lanes, and keeps a window of each.
+    """The batches of a table of files: each process reads the row groups of its own shards, and keeps a window of each.
 
     ``held_out`` are the numbers of rows that are not learned from.
     """
 
     def __init__(
         self,
-        table: ShardedTable,
+        table: ParquetTable,
         columns: Sequence[str],
         held_out: NDArray[np.int64],
-        lanes: Lanes,
+        shards: Shards,
         to_rows: ToRows,
         world: World,
         accumulate: int = 1,
         device: torch.device | None = None,
     ) -> None:
-        self.table, self.columns, self.held_out, self.plan = table, list(columns), held_out, lanes
+        self.table, self.columns, self.held_out, self.plan = table, list(columns), held_out, shards
         self.to_rows, self.world, self.accumulate = to_rows, world, accumulate
         self.device = device or torch.device("cpu")
-        self.lanes = range(world.rank, lanes.n_lanes, world.size)
-        self._lanes = {lane: _Lane() for lane in self.lanes}
+        self.shards = range(world.rank, shards.n_shards, world.size)
+        self._shards = {shard: _Shard() for shard in self.shards}
 
     def count(self, step: int) -> int:
-        """Number of rows of a step, over all lanes."""
+        """Number of rows of a step, over all shards."""
         return self.plan.count(step)
 
-    def pieces(self, step: int, lane: int) -> Iterator[tuple[Rows, float]]:
-        """The rows of a lane in a step in pieces, with their shares of the batch."""
-        epoch, start, stop = self.plan.share(step, lane)
+    def pieces(self, step: int, shard: int) -> Iterator[tuple[Rows, float]]:
+        """The rows of a shard in a step in pieces, with their shares of the batch."""
+        epoch, start, stop = self.plan.share(step, shard)
         if start == stop:
             return
-        rows, count = self._read(epoch, lane, start, stop), self.plan.count(step)
+        rows, count = self._read(epoch, shard, start, stop), self.plan.count(step)
         for piece in np.array_split(np.arange(len(rows)), min(self.accumulate, len(rows))):
             piece_rows = rows.take(slice(int(piece[0]), int(piece[-1]) + 1))
             yield piece_rows.to(self.device), len(piece) / count
 
-    def _read(self, epoch: int, lane: int, start: int, stop: int) -> Rows:
+    def _read(self, epoch: int, shard: int, start: int, stop: int) -> Rows:
         """The rows at places of the line, as the shuffling of windows has put them there."""
-        state = self._lanes[lane]
+        state = self._shards[shard]
         state.windows = [window for window in state.windows if window.epoch == epoch and window.stop > start]
         known = state.windows[-1].stop if state.windows else -1
-        low, high = self.plan.ends(lane)
+        low, high = self.plan.ends(shard)
         while known < stop:
             place = (max(known, start) - low) // self.plan.window
             first, end = low + place * self.plan.window, min(low + (place + 1) * self.plan.window, high)
-            rows = self._load(state, epoch, lane, first, end)
-            order = torch.from_numpy(self.plan.shuffled(epoch, lane, place, len(rows)))
+            rows = self._load(state, epoch, shard, first, end)
+            order = torch.from_numpy(self.plan.shuffled(epoch, shard, place, len(rows)))
             state.windows.append(_Window(epoch, first, end, rows.take(order)))
             known = end
         parts = [window.rows.take(slice(max(start - window.start, 0), stop - window.start)) for window in state.windows]
         return concatenate([part for part in parts if len(part)])
 
-    def _load(self, state: _Lane, epoch: int, lane: int, start: int, stop: int) -> Rows:
-        """Rows of a piece of the line in its own order, read on from where the lane was, if it was there."""
+    def _load(self, state: _Shard, epoch: int, shard: int, start: int, stop: int) -> Rows:
+        """Rows of a piece of the line in its own order, read on from where the shard was, if it was there."""
         if state.source is None or state.position != (epoch, start):
-            state.source = self._blocks(epoch, start, self.plan.ends(lane)[1])
+            state.source = self._blocks(epoch, start, self.plan.ends(shard)[1])
             state.waiting = []
         missing = stop - start - sum(map(len, state.waiting))
         while missing > 0:
@@ -142,7 +142,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     )
 
 
-def learned_sizes(table: ShardedTable, held_out: NDArray[np.int64]) -> tuple[int, ...]:
+def learned_sizes(table: ParquetTable, held_out: NDArray[np.int64]) -> tuple[int, ...]:
     """Rows of each row group that are learned from, which are those that are not held out."""
     ends = [group.first for group in table.groups] + [table.n_rows]
     held = np.diff(np.searchsorted(held_out, ends))

@@ -30,7 +30,7 @@ OF_THE_RUN = ("verbose", "time_limit", "checkpoint_dir", "log_to", "n_jobs", "de
 """Parameters that do not change what is fitted, so that a study may be continued with others."""
 
 
-class SearchRows:
+class TuningData:
     """The rows of a search, with what belongs to them, fitted and scored in parts."""
 
     def __init__(self, estimator: Estimator, X: Any, y: Any, sample_weight: Any, side: Mapping[str, Any]) -> None:
