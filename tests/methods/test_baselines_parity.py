@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from diffor.methods import METHODS
-from diffor.methods.baselines.bins import EarthMover, OrdinalLogLoss
+from diffor.methods.baselines.bins import OrdinalLogLoss
 from diffor.methods.baselines.cumulative_links import OrderedLogit, OrderedProbit
 from diffor.methods.baselines.densities import mixture_nll
 from diffor.methods.baselines.label_distributions import SoftOrdinalLabels, SquaredSoftOrdinalLabels
 from diffor.methods.baselines.lifetime import ziln_nll
 from diffor.methods.baselines.quantiles import pinball_loss
 from diffor.methods.baselines.ranks import ConditionalBorders, SharedBorders
+from diffor.methods.baselines.vote_histograms import EarthMover
 
 N_ROWS, N_FEATURES, N_GRADES = 40, 6, 7
 LINKS = {"ordered-logit": "logit", "ordered-probit": "probit", "ordered-cloglog": "cloglog"}

@@ -20,6 +20,7 @@ from diffor.methods.baselines.quantiles import QUANTILE_METHODS
 from diffor.methods.baselines.ranks import RANK_METHODS
 from diffor.methods.baselines.tokens import TOKEN_METHODS
 from diffor.methods.baselines.trees import TREE_METHODS
+from diffor.methods.baselines.vote_histograms import VOTE_METHODS
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.methods.diffor.one_call import OneCall
 
@@ -28,6 +29,7 @@ METHODS: dict[str, type[Method]] = {
     "diffor-paper": IncrementDiffusion,
     **POINT_METHODS,
     **BIN_METHODS,
+    **VOTE_METHODS,
     **LABEL_DISTRIBUTION_METHODS,
     **RANK_METHODS,
     **CUMULATIVE_LINK_METHODS,

@@ -10,6 +10,7 @@ folders deep.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,10 +49,11 @@ AVA_OBTAIN = (
 )
 AVA_WIDTH = 15
 AVA_SIDE = ("tag1", "tag2", "challenge")
+AVA_VOTES = tuple(f"votes for {score}" for score in range(1, 11))
 
 
 def survey_ava(root: Root = None, *, columns: Sequence[str] = ("tag1", "tag2")) -> tuple[Samples, ReadReport]:
-    """Read AVA: the target is the mean of the votes from 1 to 10.
+    """Read AVA: the target is the mean of the votes from 1 to 10, whose counts are the side column ``votes (n, 10)``.
 
     ``columns`` may name the two semantic tags and the ``challenge``. The official test photos are known where their
     list is there.
@@ -67,6 +69,7 @@ def survey_ava(root: Root = None, *, columns: Sequence[str] = ("tag1", "tag2")) 
     for place, column in zip((12, 13, 14), AVA_SIDE, strict=True):
         # 0 stands for no tag.
         rows[column] = pd.Series(table[:, place].astype(str)).where(table[:, place] > 0).astype("category")
+    rows[list(AVA_VOTES)] = table[:, 2:12].astype(float)
     mark_fault(rows, n_votes == 0, "no votes")
     files = [path]
     test_path = find_below(below, "aesthetics_image_lists/generic_test.jpgl")
@@ -75,7 +78,8 @@ def survey_ava(root: Root = None, *, columns: Sequence[str] = ("tag1", "tag2")) 
         files.append(test_path)
     attach_images(rows, image_folder("ava", path, below, listed, AVA_OBTAIN), listed)
     kept, report = keep_sound(rows, files)
-    return _samples(kept, chosen), report
+    samples = _samples(kept, chosen)
+    return replace(samples, side=samples.side | {"votes": kept[list(AVA_VOTES)].to_numpy(dtype=float)}), report
 
 
 def _ava_table(path: Path) -> NDArray[np.int64]:
