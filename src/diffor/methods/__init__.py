@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from diffor.core.method import Method
+from diffor.methods.baselines.attributes import ATTRIBUTE_METHODS
 from diffor.methods.baselines.behaviours import BEHAVIOUR_METHODS
 from diffor.methods.baselines.bins import BIN_METHODS
 from diffor.methods.baselines.bisection import BISECTION_METHODS
@@ -28,6 +29,7 @@ METHODS: dict[str, type[Method]] = {
     "diffor": OneCall,
     "diffor-paper": IncrementDiffusion,
     **POINT_METHODS,
+    **ATTRIBUTE_METHODS,
     **BIN_METHODS,
     **VOTE_METHODS,
     **LABEL_DISTRIBUTION_METHODS,

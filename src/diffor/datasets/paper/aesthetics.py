@@ -210,6 +210,8 @@ def survey_spaq(
 ) -> tuple[Samples, ReadReport]:
     """Read SPAQ: the target is ``MOS``, the overall quality, or one of five attributes, from 0 to 100.
 
+    The other five are the side column ``attributes (n, 5)``, in the order of the files: to learn from, never inputs.
+
     The paper does not say which it used. It follows a protocol that takes ``Colorfulness``, and its correlations
     (0.64 for a usual method) are far below the 0.9 that is usual for ``MOS``, hence the default. The paper's errors are
     on a scale to 10. ``columns=("scene",)`` adds the nine probabilities of scenes where their workbook is there. The
@@ -230,7 +232,9 @@ def survey_spaq(
     listed = rows["image"].tolist()
     attach_images(rows, image_folder("spaq", files[0], below, listed, SPAQ_OBTAIN), listed)
     kept, report = keep_sound(rows, files)
-    return _samples(kept, scenes), report
+    samples = _samples(kept, scenes)
+    others = kept[[name for name in SPAQ_SCORES if name != target]].to_numpy(dtype=float)
+    return replace(samples, side=samples.side | {"attributes": others}), report
 
 
 def _spaq_rows(root: Path, target: str) -> tuple[pd.DataFrame, list[Path]]:
@@ -242,12 +246,13 @@ def _spaq_rows(root: Path, target: str) -> tuple[pd.DataFrame, list[Path]]:
     else:
         files, name, factor = [path, beside(path, "spaqTest.csv")], "image_id", 10.0
         tables = [exact_table(file, (name, *SPAQ_SCORES)) for file in files]
-    scores = [as_numbers(table[[target]], file)[target] * factor for table, file in zip(tables, files, strict=True)]
-    y = pd.concat(scores, ignore_index=True)
+    read = [as_numbers(table[list(SPAQ_SCORES)], file) * factor for table, file in zip(tables, files, strict=True)]
+    scores = pd.concat(read, ignore_index=True)
+    y = scores[target]
     if not y.between(0, 100).all():
         raise UserError(f"{path} must hold scores from 0 to {100 / factor:g}, but got {y.max() / factor:g}; {CURE}")
     images = pd.concat([table[name] for table in tables], ignore_index=True).str.strip()
-    return without_fault(pd.DataFrame({"image": images, "y": y})), files
+    return without_fault(scores.assign(image=images, y=y)), files
 
 
 def _spaq_sheet(path: Path, header: Sequence[str]) -> pd.DataFrame:
