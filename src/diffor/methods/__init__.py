@@ -16,6 +16,7 @@ from diffor.methods.baselines.label_distributions import LABEL_DISTRIBUTION_METH
 from diffor.methods.baselines.lifetime import LIFETIME_METHODS
 from diffor.methods.baselines.lifetime_buckets import LIFETIME_BUCKET_METHODS
 from diffor.methods.baselines.lifetime_mixtures import LIFETIME_MIXTURE_METHODS
+from diffor.methods.baselines.patches import PATCH_METHODS
 from diffor.methods.baselines.point import POINT_METHODS
 from diffor.methods.baselines.quantiles import QUANTILE_METHODS
 from diffor.methods.baselines.ranks import RANK_METHODS
@@ -32,6 +33,7 @@ METHODS: dict[str, type[Method]] = {
     **ATTRIBUTE_METHODS,
     **BIN_METHODS,
     **VOTE_METHODS,
+    **PATCH_METHODS,
     **LABEL_DISTRIBUTION_METHODS,
     **RANK_METHODS,
     **CUMULATIVE_LINK_METHODS,

@@ -302,7 +302,7 @@ def test_any_network_that_says_how_many_features_it_gives_is_an_encoder():
     encoder = make_image_encoder(Own())
     assert encoder(pictures()).shape == (3, encoder.out_features)
     assert make_image_encoder(encoder) is encoder
-    with pytest.raises(ValueError, match="taken as it is, but width given"):
+    with pytest.raises(ValueError, match="taken as it is, but got width given"):
         make_image_encoder(encoder, width=8)
     with pytest.raises(ValueError, match=r"Flatten\.out_features is None; set it"):
         make_image_encoder(nn.Flatten())
