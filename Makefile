@@ -45,4 +45,5 @@ $(VENV)/.ready-demo: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.ready-dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps dlordinal  # asks for torchvision, which the parity tests need nothing of and which replaces torch
 	touch $@ $(VENV)/.ready-demo

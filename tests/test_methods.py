@@ -131,6 +131,9 @@ def test_reconstructions_say_so_first():
         first_line = (method.__dict__["__doc__"] or "").splitlines()[0]
         assert first_line.startswith("A reconstruction: ") == method.is_reconstruction, name
         assert method.is_reconstruction == (method.evidence == "notes"), name
+        if method.is_reconstruction:
+            assert "Known, from" in method.__doc__ or "Known:" in method.__doc__, name
+            assert "Guessed: " in method.__doc__, name
 
 
 def wrong_values(setting: inspect.Parameter) -> tuple:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from diffor.methods import METHODS
-from diffor.methods.baselines.bins import EarthMover, OrdinalLogLoss
+from diffor.methods.baselines.bins import OrdinalLogLoss
 from diffor.methods.baselines.cumulative_links import OrderedLogit, OrderedProbit
 from diffor.methods.baselines.densities import mixture_nll
 from diffor.methods.baselines.label_distributions import SoftOrdinalLabels, SquaredSoftOrdinalLabels
 from diffor.methods.baselines.lifetime import ziln_nll
 from diffor.methods.baselines.quantiles import pinball_loss
 from diffor.methods.baselines.ranks import ConditionalBorders, SharedBorders
+from diffor.methods.baselines.vote_histograms import EarthMover
 
 N_ROWS, N_FEATURES, N_GRADES = 40, 6, 7
 LINKS = {"ordered-logit": "logit", "ordered-probit": "probit", "ordered-cloglog": "cloglog"}
@@ -230,3 +234,15 @@ def test_ziln_is_a_coin_and_the_log_normal_of_torch():
     assert torch.allclose(coin, -Bernoulli(logits=chance).log_prob((y > 0).float()), atol=1e-5)
     theirs = -LogNormal(location, spread).log_prob(y.clamp(min=1e-9))
     assert torch.allclose(amount, torch.where(y > 0, theirs, 0.0), rtol=1e-5, atol=1e-5)
+
+
+# --- the environment ---
+
+
+def test_the_environment_of_make_test_has_every_light_package_that_is_compared_with():
+    root = Path(__file__).parents[2]
+    dev = re.search(r"^dev = \[(.*?)^\]", (root / "pyproject.toml").read_text(), re.DOTALL | re.MULTILINE)[1]
+    for package in ("condor-pytorch", "coral-pytorch", "deepordinal", "mord", "spacecutter"):
+        assert f'"{package}>=' in dev, package
+    assert "--no-deps dlordinal" in (root / "Makefile").read_text()
+    assert '"deprecated>=' in dev

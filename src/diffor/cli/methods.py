@@ -65,6 +65,7 @@ def describe_method(name: str, method: type[Method]) -> dict[str, Any]:
         "is_reconstruction": method.is_reconstruction,
         "requires": list(method.requires),
         "accepts": list(method.accepts),
+        "learns_from": list(method.learns_from),
         "tasks": list(method.tasks),
         "settings": {one.name: one.default for one in arguments},
     }
@@ -89,6 +90,7 @@ def _text(fact: dict[str, Any]) -> str:
     parts = [fact["title"], fact["paper"]]
     parts += [f"needs {column}" for column in fact["requires"]]
     parts += [f"can use {column}" for column in fact["accepts"]]
+    parts += [f"can learn from {column}" for column in fact["learns_from"]]
     if len(fact["tasks"]) == 1:
         parts.append(f"{WORDS[fact['tasks'][0]]} only")
     return "; ".join(parts)

@@ -42,6 +42,8 @@ class Method(nn.Module, ABC):
     """Names of side columns, beyond features and targets, that ``loss`` and ``predict`` need as keywords."""
     accepts: ClassVar[tuple[str, ...]] = ()
     """Names of side columns that are used where they are given."""
+    learns_from: ClassVar[tuple[str, ...]] = ()
+    """Names of side columns that only training uses, where they are given; they may hold several numbers of a row."""
 
     has_chain: ClassVar[bool] = False
     """Whether it predicts by a reverse chain that can be followed (``chain_times``, ``values_along``), whose number

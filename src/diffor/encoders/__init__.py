@@ -27,10 +27,10 @@ is described by trainable waves, with ``piecewise`` also by how far it fills pie
 def make_tabular_encoder(name: str, inputs: TabularInputs, width: int, n_layers: int, dropout: float) -> TabularEncoder:
     """Build the encoder that a name stands for, for the columns that were found."""
     if name not in ENCODERS:
-        from diffor.encoders.images.networks import IMAGE_ENCODERS, TIMM
+        from diffor.encoders.images.networks import TIMM, all_image_encoders
 
         raise UserError(
-            f"encoder must be one of auto, {', '.join(ENCODERS)}, or, for images, {', '.join(IMAGE_ENCODERS)}, "
+            f"encoder must be one of auto, {', '.join(ENCODERS)}, or, for images, {', '.join(all_image_encoders())}, "
             f"{TIMM}NAME or a network, but got encoder={name!r}"
         )
     return ENCODERS[name](

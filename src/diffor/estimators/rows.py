@@ -21,6 +21,7 @@ from diffor.encoders import TabularInputs
 from diffor.encoders.images.choice import reads_images
 from diffor.estimators.inputs import IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows
 from diffor.estimators.settings import Settings, image_choice
+from diffor.methods import METHODS
 from diffor.priors import FittedPriors, PriorRows
 from diffor.training.loop import Rows, limit_threads
 from diffor.training.side_columns import read_sides, side_tensors
@@ -48,7 +49,8 @@ class RowReader:
         inputs, keys = self.tensors(given.rows)
         unit = torch.from_numpy(self.scale.to_unit(given.y).astype(np.float32))
         weight = None if given.weights is None else torch.from_numpy(given.weights.astype(np.float32))
-        return Rows(inputs, unit, weight, keys, side_tensors(given.side, self.scale), given.rows.images)
+        side = side_tensors(given.side, self.scale, METHODS[self.method].learns_from)
+        return Rows(inputs, unit, weight, keys, side, given.rows.images)
 
     def tensors(self, rows: PassedRows, first_row: int = 0) -> tuple[Inputs, torch.Tensor]:
         """Tensors of rows that were not trained on, with what priors say if there are any, and the rows' keys."""
@@ -62,7 +64,7 @@ class RowReader:
 
     def blocks(self, rows: PassedRows, side: dict[str, Any] | None = None) -> Iterator[Rows]:
         """Rows to predict, in blocks as models read them, with progress where it takes long."""
-        beside = side_tensors(read_sides(side or {}, len(rows), self.method), self.scale)
+        beside = side_tensors(read_sides(side or {}, len(rows), self.method, learning=False), self.scale)
         with tqdm(total=len(rows), desc="predict", unit="row", delay=2, disable=None if self.verbose else True) as bar:
             for first, block in self.pieces(rows):
                 inputs, keys = self.tensors(block, first)

@@ -26,7 +26,7 @@ class Rows:
     weights: Tensor | None
     keys: Tensor
     side: dict[str, Tensor] = field(default_factory=dict)
-    """What some methods need beyond features and targets, by name. **Shape:** each ``(n,)``."""
+    """What some methods need beyond features and targets, by name. **Shape:** each ``(n,)`` or ``(n, k)``."""
     images: LazyImages | None = None
     """Images that are not decoded yet: those of the rows that are taken become their first input."""
 

@@ -41,6 +41,9 @@ def test_ava_means_the_votes(tmp_path):
     assert names_of(samples)[:3] == ["953619.jpg", "953958.jpg", "954188.jpg"]
     votes = [0, 1, 5, 17, 38, 36, 15, 6, 5, 1]
     assert samples.y[0] == pytest.approx(sum(score * count for score, count in enumerate(votes, 1)) / sum(votes))
+    np.testing.assert_array_equal(samples.side["votes"][0], votes)
+    counted = samples.side["votes"]
+    np.testing.assert_allclose(counted @ np.arange(1, 11) / counted.sum(axis=1), samples.y)
     assert 1 <= samples.y.min() <= samples.y.max() <= 10
     assert samples.x.loc[0, ["tag1", "tag2", "challenge"]].tolist() == ["1", "22", "1396"]
     assert samples.x["tag2"].isna().sum() == 27
@@ -53,7 +56,7 @@ def test_the_official_test_photos_of_ava_are_listed(tmp_path):
     split = split_samples(samples, 0, "given")
     assert names_of(samples, split.test) == [f"{number}.jpg" for number in listed]
     shutil.rmtree(root / "AVA_dataset" / "aesthetics_image_lists")
-    with pytest.raises(ValueError, match="needs the side column 'test', but these samples have none"):
+    with pytest.raises(ValueError, match="needs the side column 'test', but these samples have votes"):
         split_samples(load_dataset("ava", root), 0, "given")
 
 

@@ -9,7 +9,6 @@ from diffor.methods.baselines.bins import (
     MeanVariance,
     UnimodalConcentrated,
     concentration_penalty,
-    earth_mover_distance,
     moments,
     ordinal_log_loss,
     unimodality_penalty,
@@ -24,8 +23,9 @@ from diffor.methods.baselines.label_distributions import (
     soft_cross_entropy,
     spread_labels,
 )
+from diffor.methods.baselines.vote_histograms import VOTE_METHODS, earth_mover_distance
 
-METHODS = {**BIN_METHODS, **LABEL_DISTRIBUTION_METHODS}
+METHODS = {**BIN_METHODS, **VOTE_METHODS, **LABEL_DISTRIBUTION_METHODS}
 NAMES = tuple(METHODS)
 
 LOGITS = torch.tensor([[0.2, 1.0, -0.5, 0.3, 0.0], [1.5, 0.0, 0.0, -1.0, 0.5]])
@@ -56,7 +56,7 @@ def test_golden_moments():
         (GaussianLabelsWithMean, {"sigma": 2.0}, 3.160267),
         (SoftOrdinalLabels, {}, 1.986250),
         (SquaredSoftOrdinalLabels, {}, 2.012818),
-        (BIN_METHODS["nima"], {}, 0.388997),
+        (VOTE_METHODS["nima"], {}, 0.388997),
         (BIN_METHODS["oll"], {}, 3.153152),
         (BIN_METHODS["oll"], {"exponent": 1.0}, 2.016105),
     ],

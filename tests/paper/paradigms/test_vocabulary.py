@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffor.datasets.open.synthetic import LAWS
+from diffor.errors import UserError
 from diffor.paper.paradigms.fitting import QUICK, draw_rows, fit_method
 from diffor.paper.paradigms.vocabulary import (
     LAW,
@@ -16,6 +17,7 @@ from diffor.paper.paradigms.vocabulary import (
     paper_bound,
     sound_bound,
     swapped_tokens_error,
+    token_covariances,
     vocabulary_tables,
     vocabulary_tradeoff,
 )
@@ -86,3 +88,26 @@ def test_the_result_is_json_and_its_tables_hold_every_design(found: Found) -> No
     assert bounds.rows[0][2:] == ("1.00", "0.250", "1.00")
     assert len(designs.rows) == len(found["designs"])
     assert [row[0] for row in beside.rows] == ["DiffoR", "the law itself"]
+
+
+def test_the_printed_covariance_step_fails_for_equal_errors():
+    for count in (2, 3, 8):
+        found = token_covariances(np.repeat([[1.0], [-1.0]], count, axis=1))
+        assert found["covariances"] == count * (count - 1)
+        assert found["printed"] == found["covariances"] / 2  # too small by a factor of two
+        assert found["sound"] == found["covariances"]
+        assert found["variance"] == found["variance_bound"] == count**2
+
+
+def test_the_sound_covariance_step_holds_for_any_errors():
+    rng = np.random.default_rng(0)
+    broken = 0
+    for _ in range(50):
+        errors = rng.normal(size=(40, 1)) + rng.normal(size=(40, 5)) * rng.uniform(0, 2, size=5)
+        found = token_covariances(errors)
+        assert found["covariances"] <= found["sound"] + 1e-9
+        assert found["variance"] <= found["variance_bound"] + 1e-9
+        broken += found["covariances"] > found["printed"]
+    assert 0 < broken < 50
+    with pytest.raises(UserError, match=r"errors.shape=\(3,\)"):
+        token_covariances([1.0, 2.0, 3.0])

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,13 @@ import torch
 
 from diffor.core.row_noise import row_keys
 from diffor.methods.diffor import IncrementDiffusion
-from diffor.paper.theory.representation import compare_embeddings, effective_rank, embeddings, linear_readout_risks
+from diffor.paper.theory.representation import (
+    compare_embeddings,
+    compare_subspaces,
+    effective_rank,
+    embeddings,
+    linear_readout_risks,
+)
 
 
 def of_rank(rank, n=30, columns=8, seed=0):
@@ -131,3 +138,33 @@ def test_the_embeddings_are_what_the_heads_read_and_the_single_one_is_a_part():
     places = [method.chain_times.index(t) for t in method.aligned_times]
     expected = method.heads.logits(reading.estimates[:, :, places]).mean(dim=1) - method.heads.second_bias
     np.testing.assert_allclose(logits.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_at_one_total_dimension_several_span_more_only_where_the_single_one_has_collapsed():
+    rng = np.random.default_rng(0)
+    y, several = rng.normal(size=60), rng.normal(size=(60, 8))  # two embeddings of four, side by side
+    collapsed = several[:, :3] @ rng.normal(size=(3, 8))  # as many columns, three directions
+    found = compare_subspaces(collapsed, several, y)
+    assert (found.n_single, found.n_multiple, found.rank_single, found.rank_multiple) == (8, 8, 3, 8)
+    assert found.contained
+    assert found.collapsed
+    assert found.holds
+    assert found.risk_multiple < found.risk_single - 0.01
+    turned = compare_subspaces(several @ rng.normal(size=(8, 8)), several, y)  # of full rank: the same space
+    assert turned.contained
+    assert not turned.collapsed
+    assert turned.risk_multiple == pytest.approx(turned.risk_single)
+
+
+def test_where_the_premise_fails_the_risk_may_rise_and_a_broken_theorem_is_told():
+    rng = np.random.default_rng(1)
+    single, y = rng.normal(size=(60, 4)), rng.normal(size=60)
+    other = compare_subspaces(single, rng.normal(size=(60, 4)), single @ np.ones(4))
+    assert not other.contained
+    assert other.risk_multiple > other.risk_single
+    assert other.holds
+    found = compare_subspaces(single, np.hstack([single, rng.normal(size=(60, 2))]), y)
+    assert found.holds
+    assert not replace(found, risk_multiple=found.risk_single + 0.1).holds
+    with pytest.raises(ValueError, match=re.escape("shapes are (60, 4), (3, 4), (60,)")):
+        compare_subspaces(single, single[:3], y)

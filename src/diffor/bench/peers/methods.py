@@ -86,12 +86,13 @@ def own_settings(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def used_by(method: str, side: Mapping[str, Values]) -> dict[str, Values]:
-    """The side columns that a method uses.
+    """The side columns that a method uses or learns from.
 
     >>> list(used_by("d2q", {"duration": np.ones(1), "price": np.ones(1)}))
     ['duration']
     """
-    return {name: side[name] for name in (*METHODS[method].requires, *METHODS[method].accepts) if name in side}
+    made = METHODS[method]
+    return {name: side[name] for name in (*made.requires, *made.accepts, *made.learns_from) if name in side}
 
 
 def _arguments(problem: Problem, settings: Mapping[str, Any]) -> dict[str, Any]:

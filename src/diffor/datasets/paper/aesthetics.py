@@ -10,6 +10,7 @@ folders deep.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,10 +49,11 @@ AVA_OBTAIN = (
 )
 AVA_WIDTH = 15
 AVA_SIDE = ("tag1", "tag2", "challenge")
+AVA_VOTES = tuple(f"votes for {score}" for score in range(1, 11))
 
 
 def survey_ava(root: Root = None, *, columns: Sequence[str] = ("tag1", "tag2")) -> tuple[Samples, ReadReport]:
-    """Read AVA: the target is the mean of the votes from 1 to 10.
+    """Read AVA: the target is the mean of the votes from 1 to 10, whose counts are the side column ``votes (n, 10)``.
 
     ``columns`` may name the two semantic tags and the ``challenge``. The official test photos are known where their
     list is there.
@@ -67,6 +69,7 @@ def survey_ava(root: Root = None, *, columns: Sequence[str] = ("tag1", "tag2")) 
     for place, column in zip((12, 13, 14), AVA_SIDE, strict=True):
         # 0 stands for no tag.
         rows[column] = pd.Series(table[:, place].astype(str)).where(table[:, place] > 0).astype("category")
+    rows[list(AVA_VOTES)] = table[:, 2:12].astype(float)
     mark_fault(rows, n_votes == 0, "no votes")
     files = [path]
     test_path = find_below(below, "aesthetics_image_lists/generic_test.jpgl")
@@ -75,7 +78,8 @@ def survey_ava(root: Root = None, *, columns: Sequence[str] = ("tag1", "tag2")) 
         files.append(test_path)
     attach_images(rows, image_folder("ava", path, below, listed, AVA_OBTAIN), listed)
     kept, report = keep_sound(rows, files)
-    return _samples(kept, chosen), report
+    samples = _samples(kept, chosen)
+    return replace(samples, side=samples.side | {"votes": kept[list(AVA_VOTES)].to_numpy(dtype=float)}), report
 
 
 def _ava_table(path: Path) -> NDArray[np.int64]:
@@ -206,6 +210,8 @@ def survey_spaq(
 ) -> tuple[Samples, ReadReport]:
     """Read SPAQ: the target is ``MOS``, the overall quality, or one of five attributes, from 0 to 100.
 
+    The other five are the side column ``attributes (n, 5)``, in the order of the files: to learn from, never inputs.
+
     The paper does not say which it used. It follows a protocol that takes ``Colorfulness``, and its correlations
     (0.64 for a usual method) are far below the 0.9 that is usual for ``MOS``, hence the default. The paper's errors are
     on a scale to 10. ``columns=("scene",)`` adds the nine probabilities of scenes where their workbook is there. The
@@ -226,7 +232,9 @@ def survey_spaq(
     listed = rows["image"].tolist()
     attach_images(rows, image_folder("spaq", files[0], below, listed, SPAQ_OBTAIN), listed)
     kept, report = keep_sound(rows, files)
-    return _samples(kept, scenes), report
+    samples = _samples(kept, scenes)
+    others = kept[[name for name in SPAQ_SCORES if name != target]].to_numpy(dtype=float)
+    return replace(samples, side=samples.side | {"attributes": others}), report
 
 
 def _spaq_rows(root: Path, target: str) -> tuple[pd.DataFrame, list[Path]]:
@@ -238,12 +246,13 @@ def _spaq_rows(root: Path, target: str) -> tuple[pd.DataFrame, list[Path]]:
     else:
         files, name, factor = [path, beside(path, "spaqTest.csv")], "image_id", 10.0
         tables = [exact_table(file, (name, *SPAQ_SCORES)) for file in files]
-    scores = [as_numbers(table[[target]], file)[target] * factor for table, file in zip(tables, files, strict=True)]
-    y = pd.concat(scores, ignore_index=True)
+    read = [as_numbers(table[list(SPAQ_SCORES)], file) * factor for table, file in zip(tables, files, strict=True)]
+    scores = pd.concat(read, ignore_index=True)
+    y = scores[target]
     if not y.between(0, 100).all():
         raise UserError(f"{path} must hold scores from 0 to {100 / factor:g}, but got {y.max() / factor:g}; {CURE}")
     images = pd.concat([table[name] for table in tables], ignore_index=True).str.strip()
-    return without_fault(pd.DataFrame({"image": images, "y": y})), files
+    return without_fault(scores.assign(image=images, y=y)), files
 
 
 def _spaq_sheet(path: Path, header: Sequence[str]) -> pd.DataFrame:

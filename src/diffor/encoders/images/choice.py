@@ -7,6 +7,7 @@ first weights, when a saved model is loaded.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch import nn
 
 from diffor.core.method import Encoder
 from diffor.encoders.images.inputs import ImageInputs
-from diffor.encoders.images.networks import IMAGE_ENCODERS, TIMM, ImageEncoder, make_image_encoder
+from diffor.encoders.images.networks import TIMM, ImageEncoder, all_image_encoders, make_image_encoder
 from diffor.errors import UserError, did_you_mean
 
 NETWORK = "network"
@@ -34,7 +35,11 @@ def reads_images(encoder: str | nn.Module) -> bool:
     """
     if isinstance(encoder, nn.Module):
         return True
-    return encoder == NETWORK or encoder in IMAGE_ENCODERS or encoder.startswith(TIMM)
+    return encoder == NETWORK or encoder in all_image_encoders() or encoder.startswith(TIMM)
+
+
+def _arguments(made: Callable[..., nn.Module]) -> list[str]:
+    return list(inspect.signature(made).parameters)
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,10 @@ class ImageChoice:
         """Options that the encoder takes; one that is an Encoder already takes none."""
         if isinstance(self.encoder, Encoder):
             return []
-        of_maker = inspect.signature(IMAGE_ENCODERS[self.encoder]) if self.encoder in IMAGE_ENCODERS else None
-        names = [*(of_maker.parameters if of_maker else ()), *inspect.signature(ImageEncoder).parameters]
+        maker = None if isinstance(self.encoder, nn.Module) else all_image_encoders().get(self.encoder)
+        of_maker = inspect.signature(maker).parameters if maker else ()
+        of_network = [name for part in getattr(maker, "args", ()) if callable(part) for name in _arguments(part)]
+        names = [*of_maker, *of_network, *inspect.signature(ImageEncoder).parameters]
         return [name for name in dict.fromkeys(names) if name not in (*_SET_ELSEWHERE, "options")]
 
     @property

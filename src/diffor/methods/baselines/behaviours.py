@@ -78,9 +78,11 @@ class SWaT(DistributionMethod):
 class BinomialSWaT(SWaT):
     """A reconstruction: viewers wander, and watch each moment of a bucket with the bucket's probability.
 
-    Yang et al., KDD 2025, from summaries. The target of a bucket is its watched part; the prediction is the sum of the
-    expected parts. The distribution reads a bucket's probability as that of still watching in its middle, and lets what
-    is left after the last one watch to the end.
+    Known, from the abstract and summaries of Yang et al. (KDD 2025): the progress bar is cut into buckets with a
+    probability of watching each; a wandering viewer watches every moment by itself; losses are those of classifiers,
+    and the expected watch time has a closed form. Guessed: the target of a bucket is its watched part, each bucket
+    counts by its length, and where buckets end. A distribution is ours: a bucket's probability is read as that of still
+    watching in its middle, and what is left after the last one watches to the end.
 
     **Shape:** features ``(n, d)``, optionally duration ``(n,)`` -> n distributions.
 
@@ -148,8 +150,10 @@ class WanderingViews(Bins):
 class GeometricSWaT(SWaT):
     """A reconstruction: viewers follow the video, and may leave at each moment with the rate of its bucket.
 
-    Yang et al., KDD 2025, from summaries. Watch time is piecewise exponential; who watches to the end only says that
-    they had not left before. The prediction is the mean.
+    Known, from the abstract and summaries of Yang et al. (KDD 2025): a focused viewer watches in order and may quit at
+    each moment, with a probability of the moment's bucket; the expected watch time has a closed form. Guessed: the
+    limit of short moments, in which watch time is piecewise exponential; that who watches to the end only says that
+    they had not left before; where buckets end.
 
     **Shape:** features ``(n, d)``, optionally duration ``(n,)`` -> n distributions.
     """

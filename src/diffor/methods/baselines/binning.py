@@ -72,6 +72,18 @@ class Binning(nn.Module):
         low, high = self.edges[:-1], self.edges[1:]
         self.places.copy_(torch.where(counts > 0, means, (low + high) / 2).clamp(low, high))
 
+    @torch.no_grad()
+    def stand_at(self, places: Tensor) -> None:
+        """Let the bins stand for rising places from 0 to 1, with edges half way between. **Shape:** ``(n_bins,)``.
+
+        >>> binning = Binning(3, "uniform")
+        >>> binning.stand_at(torch.tensor([0.0, 0.5, 1.0]))
+        >>> binning.edges.tolist()
+        [0.0, 0.25, 0.75, 1.0]
+        """
+        self.places.copy_(places)
+        self.edges[1:-1].copy_((places[1:] + places[:-1]) / 2)
+
     def _quantile_edges(self, y: Tensor) -> Tensor:
         """Targets of the training rows at even ranks, each once, the largest repeated to the full number."""
         ranks = torch.linspace(0, len(y) - 1, self.n_bins + 1, dtype=torch.float64, device=y.device).round().long()

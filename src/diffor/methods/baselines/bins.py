@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import cross_entropy
 
 from diffor.core.distribution import (
     Bins,
@@ -177,37 +177,6 @@ def concentration_penalty(probabilities: Tensor, position: Tensor, smallest_vari
     return bounded.log() / 2 + (mean - position).square() / (2 * bounded)
 
 
-class EarthMover(BinMethod):
-    """NIMA (Talebi and Milanfar, 2018): the earth mover's distance between predicted and true histogram of scores.
-
-    Ten bins of one width stand for the ten scores. NOTE[DIFF]: where targets are single numbers there is no histogram,
-    so the true one has all ratings in the target's bin.
-    """
-
-    title, paper, evidence = "NIMA", "Talebi and Milanfar, TIP 2018", "standard"
-
-    def __init__(
-        self, n_features: int, *, n_grades: int | None = None, n_bins: int = 10, policy: str = "uniform"
-    ) -> None:
-        super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
-
-    def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Earth mover's distance of each row."""
-        target = one_hot(self.binning.index(y), self.binning.n_bins).to(logits)
-        return {"earth-mover": earth_mover_distance(logits.softmax(dim=1), target)}
-
-
-def earth_mover_distance(probabilities: Tensor, target: Tensor) -> Tensor:
-    """Root of the mean squared difference of the cumulative sums. **Shape:** ``(n, K)``, ``(n, K)`` -> ``(n,)``.
-
-    >>> moved = earth_mover_distance(torch.tensor([[1.0, 0, 0, 0]]), torch.tensor([[0.0, 1, 0, 0]]))
-    >>> [round(distance, 3) for distance in moved.tolist()]
-    [0.5]
-    """
-    difference = (probabilities - target).cumsum(dim=1)
-    return (difference.square().mean(dim=1) + 1e-10).sqrt()  # the root has no slope at zero
-
-
 class OrdinalLogLoss(BinMethod):
     """OLL (Castagnos et al., 2022): every wrong class is talked down, the more so the farther it is.
 
@@ -252,7 +221,6 @@ BIN_METHODS: dict[str, type[Method]] = {
     "cross-entropy": MiddleClass,
     "mean-variance": MeanVariance,
     "unimodal": UnimodalConcentrated,
-    "nima": EarthMover,
     "oll": OrdinalLogLoss,
 }
 """Methods that predict a probability for each bin, by name."""

@@ -13,6 +13,10 @@ from diffor.core.distribution import Distribution, decide_as_class
 from diffor.core.method import Method
 from diffor.methods.baselines.bins import BinMethod, moments
 from diffor.methods.baselines.settings import check_not_negative, check_positive
+from diffor.methods.baselines.vote_histograms import VoteMethod
+
+LEAST_VARIANCE = 0.05
+"""In squared scores: voters who all agree leave a label on one score, not one without any width."""
 
 
 def spread_labels(costs: Tensor, reachable: Tensor | None = None) -> Tensor:
@@ -49,8 +53,10 @@ class LabelDistributionMethod(BinMethod):
         return {"labels": soft_cross_entropy(logits, spread_labels(self.costs(y), self.binning.reachable))}
 
 
-class GaussianLabels(LabelDistributionMethod):
+class GaussianLabels(VoteMethod, LabelDistributionMethod):
     """DLDL (Gao et al., 2017): labels spread as a normal around the target itself, not around its bin.
+
+    Where ``votes`` are given in training, their shares are the label distribution.
 
     ``sigma`` is in bins; left at None it is the source's two years, which are two of its classes.
 
@@ -66,6 +72,10 @@ class GaussianLabels(LabelDistributionMethod):
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
         check_positive(sigma=sigma)
         self.sigma = min(2.0, self.binning.n_bins / 10) if sigma is None else sigma
+
+    def vote_penalties(self, logits: Tensor, y: Tensor, shares: Tensor) -> dict[str, Tensor]:
+        """Cross-entropy with the votes."""
+        return {"labels": soft_cross_entropy(logits, shares)}
 
     def costs(self, y: Tensor) -> Tensor:
         """Half the squared distance in units of sigma."""
@@ -87,8 +97,16 @@ class GaussianLabelsWithMean(GaussianLabels):
 
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Cross-entropy with the spread labels, and the absolute error of the expected bin."""
-        error = (moments(logits.softmax(dim=1))[0] - self.binning.position(y)).abs()
-        return {**super().penalties(logits, y), "mean": self.mean_weight * error}
+        return {**super().penalties(logits, y), "mean": self.mean_penalty(logits, self.binning.position(y))}
+
+    def vote_penalties(self, logits: Tensor, y: Tensor, shares: Tensor) -> dict[str, Tensor]:
+        """Cross-entropy with the votes, and the absolute error of the expected score."""
+        terms = super().vote_penalties(logits, y, shares)
+        return {**terms, "mean": self.mean_penalty(logits, y * (self.binning.n_bins - 1))}
+
+    def mean_penalty(self, logits: Tensor, position: Tensor) -> Tensor:
+        """Absolute error of the expected bin, by its weight. **Shape:** ``(n, K)``, ``(n,)`` -> ``(n,)``."""
+        return self.mean_weight * (moments(logits.softmax(dim=1))[0] - position).abs()
 
 
 class SoftOrdinalLabels(LabelDistributionMethod):
@@ -131,14 +149,16 @@ class SquaredSoftOrdinalLabels(SoftOrdinalLabels):
     distance_power: ClassVar[int] = 2
 
 
-class UnifiedLabels(LabelDistributionMethod):
+class UnifiedLabels(VoteMethod, LabelDistributionMethod):
     """UIAA (Zeng et al., 2019): labels of all kinds as normal distributions over ten scores.
 
     A label is proportional to ``exp(-distance ** 2 / variance)``, with distances in scores and without the factor two
     of a normal density, as the authors' code has it. Other numbers of bins cover the same nine steps between scores.
 
-    NOTE[DIFF]: the source takes the variance of each picture's own ratings; single targets have none, so all rows
-    share ``variance``, by default near the mean of the AVA data set.
+    Where ``votes`` are given in training, a label has the mean and the variance of its own picture's, as in the source.
+    ``variance`` is for rows without votes, by default near the mean of the AVA data set.
+
+    NOTE[DIFF]: single targets have no variance of their own, so all of them share one.
     """
 
     title, paper, evidence = "UIAA", "Zeng et al., TIP 2019", "code"
@@ -150,6 +170,13 @@ class UnifiedLabels(LabelDistributionMethod):
         super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
         check_positive(variance=variance)
         self.variance = variance
+
+    def vote_penalties(self, logits: Tensor, y: Tensor, shares: Tensor) -> dict[str, Tensor]:
+        """Cross-entropy with normal labels of each picture's own mean and variance."""
+        n_bins = self.binning.n_bins
+        mean, variance = moments(shares)
+        costs = distances(mean, n_bins).square() / variance.clamp(min=LEAST_VARIANCE)[:, None]
+        return {"labels": soft_cross_entropy(logits, spread_labels(costs))}
 
     def costs(self, y: Tensor) -> Tensor:
         """Squared distance in units of the variance."""

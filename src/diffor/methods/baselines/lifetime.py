@@ -184,10 +184,11 @@ def tower(n_features: int, n_hidden: int, n_outputs: int) -> nn.Sequential:
 class TwoStage(PointMethod):
     """A reconstruction: the chance of a positive target, and a regression on positive targets alone.
 
-    After Drachen et al. (2018), who use tree ensembles; from summaries of the paper. ``gate="product"`` answers with
-    chance times amount, ``"hard"`` with the amount where the chance exceeds a half and zero elsewhere.
+    Known, from summaries of Drachen et al. (2018): one model tells who pays, a second, fitted to those who do, how
+    much; both are ensembles of trees there. Guessed: how the two answers join. ``gate="product"`` gives chance times
+    amount, ``"hard"`` the amount where the chance exceeds a half and zero elsewhere.
 
-    NOTE[DIFF]: the two networks have hidden layers of their own but share the encoder, as all methods here do.
+    NOTE[DIFF]: the two are networks with hidden layers of their own that share the encoder, as all methods here do.
 
     **Shape:** features ``(n, d)`` -> a chance and an amount for each row.
     """
@@ -233,7 +234,9 @@ class TwoStage(PointMethod):
 class MultiTask(PointMethod):
     """A reconstruction: MTL-MSE, a chance and an amount whose product is trained by squared error on all rows.
 
-    After the descriptions in later papers, which take it from ESMM (Ma et al., 2018).
+    Known, from the descriptions in later papers, which take it from ESMM (Ma et al., 2018): conversion and value are
+    two tasks on a shared encoder, and the value is learned by squared error. Guessed: as in ESMM it is the product of
+    chance and amount that is learned, on all rows; equal weights; the target in units of its standard deviation.
 
     **Shape:** features ``(n, d)`` -> a chance and an amount for each row.
     """

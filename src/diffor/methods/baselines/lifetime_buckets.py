@@ -88,8 +88,10 @@ class OrdinalTower(nn.Module):
 class RangesAndBuckets(DistributionMethod):
     """A reconstruction: MDME, which finds first the range of a target, then its bucket, then its place in the bucket.
 
-    After Li et al. (2022), from summaries; the weights of the terms are not known from them and are 1. Zero is a range
-    of its own. Ranges and buckets each have a softmax tower and an ordinal tower that teaches it.
+    Known, from summaries of Li et al. (2022): targets are divided into ranges, of which zero is one, and these into
+    buckets of equally many rows; ranges and buckets each have a softmax tower and an ordinal tower that teaches it; the
+    place in the bucket is a share of its width. Guessed: the weights of the terms, all 1; how many ranges and buckets.
+    Left out: the horizons of several lengths that the source predicts together, since here there is one.
 
     **Shape:** features ``(n, d)`` -> probabilities of 1 + R ranges, of B buckets in each of R, and a place in each.
     """
@@ -190,8 +192,10 @@ def distance_similarity(embedding: Tensor, y: Tensor, weights: Tensor | None) ->
 class BucketChannels(PointMethod):
     """A reconstruction: MDAN, a network for each bucket of the target, fused by a classifier of the buckets.
 
-    After the abstract of Liu et al. (2024); its channel learning controller is left out, because nothing is known of
-    it. A third term lets distances of the fused features follow distances of the targets.
+    Known, from the abstract of Liu et al. (2024): a classifier predicts the bucket of the target, a network of several
+    channels embeds the row once for each bucket, and their sum by the classifier's probabilities predicts the value;
+    distances between rows are to follow those of their targets. Guessed: the form and weight of that third term, the
+    buckets, the sizes. Left out: the controller of the channels, of which nothing is known.
 
     **Shape:** features ``(n, d)`` -> probabilities of J buckets, J channels of e numbers, a value.
     """

@@ -47,10 +47,11 @@ def selection_losses(log_shares: Tensor, losses: Tensor, focus: float) -> tuple[
 class OptimalDistribution(LogScaleMethod):
     """A reconstruction: OptDist, several zero-inflated log-normal heads and a selector that picks one for each row.
 
-    After Weng et al. (2024), from detailed notes; temperature, focus and weight of the divergence are not known from
-    them. The selector's shares are drawn by Gumbel softmax, whose temperature falls from 1 to a half over
-    ``n_annealing_steps``; in the first ``n_warmup_steps`` a tenth of the weight lies on all heads alike, so that none
-    is left behind before it could learn.
+    Known, from detailed notes on Weng et al. (2024): four or five heads with losses of their own; a selector whose
+    shares are drawn by Gumbel softmax; pseudo-labels of the head that fits a row best, hard for a focal cross-entropy
+    and soft for a divergence; the selected head answers. Guessed: the temperature, which falls from 1 to a half over
+    ``n_annealing_steps``, ``focus``, ``divergence_weight``, and that in the first ``n_warmup_steps`` a tenth of the
+    weight lies on all heads alike, so that none is left behind before it could learn.
 
     **Shape:** features ``(n, d)`` -> three numbers for each of L heads, L shares.
     """
@@ -165,8 +166,10 @@ def logistic_mixture_nll(logits: Tensor, means: Tensor, scales: Tensor, place: T
 class ZeroInflatedLogistics(DistributionMethod):
     """A reconstruction: HiLTV, the chance of a positive target and a mixture of logistics on a log scale for it.
 
-    After the abstract of Xu et al. (2025); its calibration of new users has no counterpart here. The log scale is
-    ``log1p`` of the target in units of the median positive one.
+    Known, from the abstract of Xu et al. (2025) and a summary: who pays comes before how much; fixed prices make
+    several peaks, for which the loss is that of a zero-inflated mixture of logistics. Guessed: the mixture lies on a
+    log scale, ``log1p`` of the target in units of the median positive one; the number of components; one level of the
+    hierarchy. Left out: the calibration of new users, who have no counterpart here.
 
     **Shape:** features ``(n, d)`` -> a chance and three numbers for each of M components.
     """

@@ -258,9 +258,12 @@ class GenerativeRegression(Method):
 class GenerativeOrdinal(GenerativeRegression):
     """A reconstruction: GoR, which is GR with a pruned vocabulary and sequences that end when little is left.
 
-    After notes on Ma et al. (2026). A large vocabulary of quantiles is pruned by how much each token contributes and
-    distinguishes, until a share ``retention`` is left; a sequence ends when at most ``tolerance`` of it remains.
-    Both values, and the weight of the value term, are not known from the notes. Its preference tuning is left out.
+    Known, from notes on Ma et al. (2026) and the code of GR before it: a large vocabulary of quantiles is pruned by how
+    much each token contributes and distinguishes, all targets being written anew after each removal; sequences take the
+    largest value that fits and end when little is left; decoder, curriculum with mixed embeddings and the value read in
+    a window are GR's; the loss is the tokens' likelihood plus Huber's of the value. Guessed: how many tokens stay
+    (``retention``), when a sequence ends (``tolerance``), the weight of the value (``value_weight``). Left out: a
+    penalty on repeated tokens and preference tuning, which the notes name as extras.
 
     **Shape:** features ``(n, d)`` -> sequences of at most ``n_steps`` tokens.
     """

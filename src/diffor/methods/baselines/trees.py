@@ -142,9 +142,11 @@ def mean_and_spread(probabilities: Tensor, places: Tensor) -> tuple[Tensor, Tens
 class PTPM(DistributionMethod):
     """A reconstruction: a tree as in TPM whose cuts each row places for itself.
 
-    Chen et al., CIKM 2025, from summaries; its code is not public. Each row divides the training ranks among the leaves
-    by predicted widths, and all of it is learned through the likelihood of fine quantile cells. To undo the selection
-    by which a node sees only the rows that reach it, the probability to reach each node is learned on all rows.
+    Known, from the abstract and summaries of Chen et al. (CIKM 2025), whose code is not public: in place of TPM's full
+    binary tree each row has a tree of its own, learned from end to end; TPM's nodes suffer from selection, as each sees
+    only the rows that reach it, and a simple change undoes it. Guessed: a row divides the training ranks among the
+    leaves by predicted widths, learned through the likelihood of fine quantile cells; the probability to reach each
+    node is learned on all rows; the weights of the terms, and that TPM's terms for spread and square stay.
 
     **Shape:** features ``(n, d)`` -> n distributions over the cells.
     """

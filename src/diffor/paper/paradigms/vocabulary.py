@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from diffor.core.prediction import Prediction
 from diffor.datasets.open.synthetic import LAWS, Law
+from diffor.errors import UserError
 from diffor.estimators.values import ValueEstimator
 from diffor.methods.baselines.tokens import GenerativeRegression
 from diffor.methods.baselines.vocabulary import greedy_counts, read_back
@@ -85,6 +87,34 @@ def swapped_tokens_error(n_steps: int, width: float) -> tuple[float, float]:
     """
     errors = n_steps * np.array([width, -width])
     return float(errors.mean() / n_steps), float((errors**2).mean())
+
+
+def token_covariances(errors: ArrayLike) -> dict[str, float]:
+    """The covariance step in the paper's bound for token models, for given errors of the T tokens of some rows.
+
+    The paper bounds the sum of the covariances of all ordered pairs by ``T (T - 1) / 2`` times the largest variance.
+    There are ``T (T - 1)`` ordered pairs, each up to that variance, so the printed step is too small by a factor of
+    two: T equal errors break it. Its next line, ``T^2`` times the largest variance for the whole sum, is what the right
+    step gives.
+
+    **Shape:** ``(n, T)``.
+
+    >>> token_covariances([[1.0, 1.0], [-1.0, -1.0]])
+    {'covariances': 2.0, 'printed': 1.0, 'sound': 2.0, 'variance': 4.0, 'variance_bound': 4.0}
+    """
+    table = np.asarray(errors, dtype=np.float64)
+    if table.ndim != 2 or not table.size:
+        raise UserError(f"errors must hold one for each row and token, but errors.shape={table.shape}")
+    count, centred = table.shape[1], table - table.mean(axis=0)
+    products = centred.T @ centred / len(table)
+    largest = float(np.diag(products).max())
+    return {
+        "covariances": float(products.sum() - np.trace(products)),
+        "printed": count * (count - 1) / 2 * largest,
+        "sound": count * (count - 1) * largest,
+        "variance": float(products.sum()),
+        "variance_bound": count**2 * largest,
+    }
 
 
 def vocabulary_tradeoff(seed: int = 0, quick: bool = False) -> dict[str, Any]:

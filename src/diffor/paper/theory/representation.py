@@ -69,6 +69,54 @@ def linear_readout_risks(fitted: tuple[ArrayLike, ArrayLike], others: tuple[Arra
 
 
 @dataclass(frozen=True)
+class Subspaces:
+    """The paper's theorem on one embedding and several: their column spaces, and the risks of the best readouts."""
+
+    n_single: int
+    n_multiple: int
+    """Columns of each; the paper speaks of equally many."""
+    rank_single: int
+    rank_multiple: int
+    contained: bool
+    """Whether the several span all that the single one spans: the theorem's premise."""
+    risk_single: float
+    risk_multiple: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the risk does not rise where the premise is met; nothing is claimed where it is not."""
+        return not self.contained or self.risk_multiple <= self.risk_single + TOLERANCE
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the single embedding spans less than it has columns for."""
+        return self.rank_single < self.n_single
+
+
+def compare_subspaces(single: ArrayLike, multiple: ArrayLike, y: ArrayLike) -> Subspaces:
+    """Check the paper's theorem, by projections and without constant terms, as it stands there.
+
+    With equally many columns, several embeddings can span more than a single one only where that one has collapsed: one
+    of full rank is contained in another of its size only if both span the same, and their risks are equal.
+
+    **Shape:** single ``(n, D)``, multiple ``(n, E)``, y ``(n,)``.
+
+    >>> compare_subspaces([[1.0, 1.0], [2.0, 2.0], [0.0, 0.0]], np.eye(3)[:, :2], [1.0, 0.0, 0.0]).holds
+    True
+    """
+    one, many, true = (np.asarray(part, dtype=np.float64) for part in (single, multiple, y))
+    if one.ndim != 2 or many.ndim != 2 or not len(one) == len(many) == len(true):
+        raise UserError(
+            f"embeddings must have a row for each target, but shapes are {one.shape}, {many.shape}, {true.shape}"
+        )
+    ranks = [effective_rank(part).rank for part in (one, many, np.hstack([one, many]))]
+    risks = [
+        float(np.square(true - part @ np.linalg.pinv(part, rcond=TOLERANCE) @ true).mean()) for part in (one, many)
+    ]
+    return Subspaces(one.shape[1], many.shape[1], ranks[0], ranks[1], ranks[2] == ranks[1], risks[0], risks[1])
+
+
+@dataclass(frozen=True)
 class Readout:
     """One embedding of the rows: its size, its ranks, and the risk of the best linear readout of the target."""
 

@@ -1,0 +1,117 @@
+"""What docs/reproduction.md says of printed figures, of sizes and of runs is what they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from doc_names import find, test_exists
+
+from diffor.bench.published import read_published
+from diffor.methods.diffor.networks import IncrementHeads, TransformerDenoiser
+
+PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def printed(dataset: str, metric: str) -> tuple[float, dict[str, float]]:
+    """The paper's figure of DiffoR, in its own unit, and those of all other methods."""
+    found = {one.method: float(one.printed) for one in read_published().figures(dataset, metric)}
+    return found.pop("DiffoR"), found
+
+
+def row_of(start: str) -> str:
+    """The table row that begins with these words."""
+    (row,) = [line for line in TEXT.splitlines() if line.startswith(f"| {start}")]
+    return row
+
+
+def gain(dataset: str, metric: str, rival: str | None = None) -> tuple[float, float, str]:
+    """By how much DiffoR is printed to be better than the best other, in units and percent, and which that is."""
+    ours, others = printed(dataset, metric)
+    best = rival or (min if metric == "mae" else max)(others, key=lambda name: others[name])
+    difference = abs(ours - others[best])
+    return difference, 100 * difference / others[best], best
+
+
+@pytest.mark.parametrize(
+    ("dataset", "share"), [("utkface", "1.17"), ("cacd", "2.41"), ("morph", "4.09"), ("fgnet", "8.33")]
+)
+def test_gains_in_age(dataset: str, share: str) -> None:
+    _, percent, rival = gain(dataset, "mae")
+    assert rival == "GoR"
+    assert f"{percent:.2f}" == share
+    assert f"{share} %" in row_of("facial age: MAE")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "points"), [("utkface", ".65"), ("cacd", "1.59"), ("fgnet", "1.69"), ("morph", "1.84")]
+)
+def test_cumulative_scores(dataset: str, points: str) -> None:
+    difference, _, _ = gain(dataset, "cs")
+    assert f"{difference:.2f}".removeprefix("0") == points
+    assert points in row_of("facial age: CS").split("|")[3]
+
+
+def test_watch_time() -> None:
+    assert f"{gain('kuairec', 'mae')[1]:.2f}" == "1.45"
+    assert gain("kuairec", "mae")[2] == "EGMN"
+    assert f"{gain('kuairand', 'mae')[0]:.4f}" == "0.1676"
+    assert (f"{gain('kuairand', 'xauc')[1]:.2f}", gain("kuairand", "xauc")[2]) == ("0.71", "D2Q")
+    _, others = printed("kuairec", "xauc")
+    assert (others["CREAD"], others["GoR"]) == (0.6119, 0.6117)
+    assert max(others, key=lambda name: others[name]) == "CREAD"
+
+
+def test_lifetime_value() -> None:
+    assert f"{gain('criteo', 'mae')[1]:.2f}" == "3.56"
+    assert f"{gain('criteo', 'srcc')[1]:.2f}" == "1.32"
+    assert f"{gain('shoppers', 'mae')[0]:.3f}" == "0.513"
+    assert f"{gain('shoppers', 'srcc')[1]:.2f}" == "4.50"
+    assert ".513" in row_of("lifetime value: MAE .531")
+
+
+def test_ablation() -> None:
+    (table,) = [one for one in read_published().tables if one.name == "ablation"]
+    rows = [[float(value) for value in row.values] for row in table.rows]
+    full, flow, mlp, without_mia, *_, worst = rows
+    assert full[3] - without_mia[3] == pytest.approx(0.099)
+    assert worst[0] == max(row[0] for row in rows)
+    assert all(worst[place] == min(row[place] for row in rows) for place in (1, 2, 3))
+    assert max(abs(one - other) for one, other in zip(full, flow, strict=True)) == pytest.approx(0.001)
+    assert mlp[0] < printed("icaa17k", "mae")[1]["GoR"] == 0.5842
+    assert mlp[3] > printed("icaa17k", "srcc")[1]["GoR"] == 0.6789
+
+
+def test_sizes_of_the_networks() -> None:
+    def count(network: TransformerDenoiser | IncrementHeads) -> int:
+        return sum(one.numel() for one in network.parameters())
+
+    assert f"{count(TransformerDenoiser(8, 256)):,} of the transformer denoiser" in TEXT
+    assert f"{count(IncrementHeads(8)):,} parameters" in TEXT
+
+
+def test_diagnoses_are_of_clean_commits() -> None:
+    files = re.findall(r"\(\.\./(benchmarks/results/diagnosis\w+\.json)\)", TEXT)
+    assert len(files) >= 3
+    for name in files:
+        assert re.fullmatch(r"[0-9a-f]{12}", json.loads((PAGE.parents[1] / name).read_text())["commit"]), name
+
+
+def test_what_is_called_reproduced_has_no_interval_that_holds_the_opposite() -> None:
+    for line in TEXT.splitlines():
+        cells = line.split("|")
+        if len(cells) > 3 and cells[2].strip() == "**reproduced**":
+            first = re.search(r"([+-][\d.]+) % [^(]*\(([+-][\d.]+) to ([+-][\d.]+)", cells[3])
+            assert first is None or float(first[2]) * float(first[3]) > 0, line
+
+
+def test_named_things_exist() -> None:
+    for name in set(re.findall(r"`(diffor\.[\w.]+)`", TEXT)):
+        assert find(name) is not None
+    for name in set(re.findall(r"`(tests/[\w/.]+\.py)`", TEXT)):
+        assert test_exists(name), name
+    for link in re.findall(r"\]\(([\w./]+)\)", TEXT):
+        assert (PAGE.parent / link).exists(), link
