@@ -44,7 +44,7 @@ class RuntimeDocs(griffe.Extension):
         if not any("with_parameters" in str(one.value) for one in cls.decorators):
             return
         found = live(cls.path)
-        cls.docstring = griffe.Docstring(inspect.cleandoc(found.__doc__ or ""), parent=cls)
+        cls.docstring = griffe.Docstring(plain_markdown(inspect.cleandoc(found.__doc__ or "")), parent=cls)
         for one in dataclasses.fields(found):
             cls.members.pop(one.name, None)
         arguments = griffe.Parameters(*(self._parameter(one) for one in inspect.signature(found).parameters.values()))
