@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint check check-fast large-extras speed clean
+.PHONY: demo test docs lint check check-fast large-extras speed clean
 
 demo: $(VENV)/.ready-demo
 	$(VENV)/bin/diffor demo --force
@@ -11,6 +11,11 @@ demo: $(VENV)/.ready-demo
 test: $(VENV)/.ready-dev
 	@echo "The tests take about ten minutes on two cores."
 	$(VENV)/bin/pytest -n auto --dist worksteal
+
+# The site, in site/: code of pages is run, warnings are errors, nothing is fetched.
+docs: $(VENV)/.ready-docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+	@echo "Open site/index.html in a browser."
 
 lint: $(VENV)/.ready-dev
 	$(VENV)/bin/ruff check .
@@ -47,3 +52,7 @@ $(VENV)/.ready-dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps dlordinal  # asks for torchvision, which the parity tests need nothing of and which replaces torch
 	touch $@ $(VENV)/.ready-demo
+
+$(VENV)/.ready-docs: $(VENV)/.ready-dev
+	$(PIP) --editable '.[dev,docs]'
+	touch $@

@@ -18,8 +18,13 @@ BLOCK_ROWS = 256
 
 
 def as_number(text):
-    """A cell as a number; missing ones are NaN, truths are 1 and 0."""
-    return np.nan if text in MISSING else TRUTHS[text.lower()] if text.lower() in TRUTHS else float(text)
+    """A cell as a number; missing ones are NaN, truths are 1 and 0, dates such as 2026-11-19 the days since 1970."""
+    if text in MISSING:
+        return np.nan
+    if text.lower() in TRUTHS:
+        return TRUTHS[text.lower()]
+    is_date = text[4:5] == "-" and text[:4].isdigit()
+    return np.datetime64(text, "us").astype(np.int64) / 86_400e6 if is_date else float(text)
 
 
 def read_inputs(rows, columns):

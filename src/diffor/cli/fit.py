@@ -18,6 +18,7 @@ from diffor.cli.stream import (
     stream_summary,
     streamed_grades,
 )
+from diffor.cli.table_facts import describe_table, kind_of, list_kinds
 from diffor.cli.target_column import find_grades, target_values
 from diffor.cli.usage import UsageError, library_messages, require_columns
 from diffor.files import tables
@@ -143,12 +144,31 @@ def run(arguments: argparse.Namespace) -> None:
     calibration = None if arguments.calibration is None else _calibration_rows(table, task, arguments)
     with library_messages():
         model = make_estimator(arguments, task.grades)
+        if not arguments.quiet:
+            print("\n".join(introduce(arguments, table, task, rows)), flush=True)
         model.fit(rows.features, rows.targets, rows.weights, **validation, **rows.side)
         if calibration is not None:
             model.conformalize(calibration.features, calibration.targets, **calibration.side)
     save_model(model, out, notes_of(arguments, task.sides), arguments.force)
     if not arguments.quiet:
-        print(_summary(model, [f"rows             {len(table)}"], out))
+        print(_summary(model, [], out))
+
+
+def introduce(arguments: argparse.Namespace, table: pd.DataFrame, task: Task, rows: Rows) -> list[str]:
+    """What was read, as lines to print before training; columns and targets that cannot be learned are refused."""
+    from diffor.encoders import TabularInputs
+    from diffor.estimators.fitting import settle_settings
+
+    trial = make_estimator(arguments, task.grades)
+    settle_settings(trial)
+    if task.grades is None:
+        trial.settle_scale(rows.targets, rows.weights)
+    else:
+        trial.settle_grades(rows.targets)
+    TabularInputs().fit(rows.features)
+    scale = None if task.grades is None else trial.classes_.tolist()
+    scale = (float(trial.scale_.low), float(trial.scale_.high)) if scale is None else scale
+    return describe_table(table[task.features], table[task.target], scale, arguments.bounds is not None)
 
 
 def check_log_target(place: str | None) -> None:
@@ -177,7 +197,7 @@ def _run_streamed(arguments: argparse.Namespace, out: Path) -> None:
     if world.is_first:
         save_model(model, out, notes_of(arguments, dict(stream.sides)), arguments.force)
         if not arguments.quiet:
-            print(_summary(model, stream_summary(model, world.size), out))
+            print(_summary(model, [*stream_summary(model, world.size), f"columns          {_columns_of(model)}"], out))
     world.close()
 
 
@@ -268,10 +288,9 @@ def _weight_values(column: pd.Series[Any], data: Path) -> NDArray[Any]:
 
 def _further_rows(table: pd.DataFrame, task: Task, path: Path) -> Rows:
     """The parts of another file than DATA, read with the kinds that the training columns have."""
-    import pandas as pd
-
     wanted = list(dict.fromkeys([*task.features, task.target, *task.sides.values()]))
-    text = [name for name in wanted if not pd.api.types.is_numeric_dtype(table[name].dtype)]
+    is_typed = {name: kind_of(table[name]) != "categorical" for name in wanted}  # numbers and times are recognised
+    text = [name for name in wanted if not is_typed[name]]
     require_columns(wanted, tables.column_names(path), path)
     rows = tables.read_table(path, text=text)
     return _parts(rows, task, path)
@@ -325,12 +344,14 @@ def make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> A
     return OrdinalRegressor(arguments.method, bounds=bounds, transform=arguments.transform or "uniform", **shared)
 
 
+def _columns_of(model: Any) -> str:
+    """The columns of a model by kind."""
+    words = {"numeric": "number", "categorical": "category"}
+    columns = model.inputs_.columns
+    return list_kinds({word: [str(one.name) for one in columns if one.kind == kind] for word, kind in words.items()})
+
+
 def _summary(model: Any, rows: list[str], out: Path) -> str:
-    words = {"number": "numeric", "category": "categorical"}
-    kinds = {kind: [str(column.name) for column in model.inputs_.columns if column.kind == kind]
-             for kind in words}  # fmt: skip
-    listed = [f"{len(names)} {words[kind]} ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
-              for kind, names in kinds.items() if names]  # fmt: skip
     history = model.history_
     scored = "validation CRPS  none, there were no validation rows"
     if history.best_score is not None:
@@ -348,7 +369,6 @@ def _summary(model: Any, rows: list[str], out: Path) -> str:
     return "\n".join([
         f"model            {type(model).__name__}{method}, preset {model.preset}",
         *rows,
-        f"columns          {', '.join(listed)}",
         f"steps            {history.steps} ({history.stopped}) in {history.seconds:.1f} s",
         scored,
         *calibrated,

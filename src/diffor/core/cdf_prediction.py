@@ -37,8 +37,18 @@ class CdfPrediction(Prediction):
     twice: its first height is the probability of less, its second that of no more. Everything is exact, nothing is
     drawn, and a row's answer moves as continuously as its heights; ``samples`` are even quantiles.
 
-    **Shape:** knots ``(m,)`` not falling, shared by all rows; heights ``(n, m)`` rising from 0 to 1; point ``(n,)``.
+    Parameters
+    ----------
+    knots : array
+        Values that do not fall, shared by all rows. **Shape:** ``(m,)``.
+    heights : array
+        Probability of no more than each knot, rising from 0 to 1 in each row. **Shape:** ``(n, m)``.
+    point : array or None, default None
+        What a method that has its own way to decide on one value decides on, its ``native`` statistic. **Shape:**
+        ``(n,)``.
 
+    Examples
+    --------
     >>> spend = CdfPrediction([0, 0, 10, 20], [[0, 0.5, 0.75, 1]])
     >>> spend.mean, spend.median, spend.quantile([0.5, 0.75, 0.9])
     (array([5.]), array([0.]), array([[ 0., 10., 16.]]))

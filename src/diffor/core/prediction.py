@@ -25,10 +25,17 @@ class Prediction:
     Every statistic comes from the same samples, so they agree with each other: quantiles never cross, the median is
     the 0.5 quantile, intervals are nested, and nothing leaves the range of the samples.
 
-    A method that has its own way to decide on one value gives it as ``point``: that is its ``native`` statistic.
+    Parameters
+    ----------
+    samples : array
+        Values as likely as each other, a row for each row; one for each row is a point prediction. **Shape:**
+        ``(n, m)``.
+    point : array or None, default None
+        What a method that has its own way to decide on one value decides on, its ``native`` statistic. **Shape:**
+        ``(n,)``.
 
-    **Shape:** samples ``(n, m)``; a point prediction is ``m = 1``; point ``(n,)``.
-
+    Examples
+    --------
     >>> prediction = Prediction([[1.0, 2.0, 3.0, 10.0]])
     >>> prediction.mean, prediction.median
     (array([4.]), array([2.5]))

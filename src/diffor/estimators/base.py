@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
@@ -20,7 +21,7 @@ from diffor.core.table import as_table, match_columns
 from diffor.core.target import GradeScale, TargetScale
 from diffor.encoders import TabularInputs
 from diffor.errors import UserError, UserTypeError
-from diffor.estimators import hub
+from diffor.estimators import hub, summary
 from diffor.estimators.conformal import Calibration
 from diffor.estimators.cross_fitted import CrossFitted
 from diffor.estimators.ensemble import with_steps
@@ -37,6 +38,10 @@ from diffor.training.tracking import Tracker
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="OrdinalEstimator")
+
+
+class NoMembersError(UserTypeError, AttributeError):
+    """A cross-fitted model has no members; an AttributeError too, so that ``dir`` and notebooks pass over it."""
 
 
 @with_parameters
@@ -109,7 +114,7 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
     def ensemble_(self) -> OrdinalEnsemble:
         """The members of a model that is an encoder and a method."""
         if not isinstance(self.model_, OrdinalEnsemble):
-            raise UserTypeError("members of an encoder and a method are asked for, but this model is cross-fitted")
+            raise NoMembersError("members of an encoder and a method are asked for, but this model is cross-fitted")
         return self.model_
 
     # --- predicting ---
@@ -330,6 +335,18 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
         from diffor.estimators.distillation import Lessons, distill
 
         return distill(self, X, Lessons(max_rows, max_steps, learning_rate), random_state, verbose)
+
+    # --- looking at it ---
+
+    def summary(self) -> str:
+        """What the fitted estimator is, a line each: target, rows, columns, scores on rows held out, networks, time."""
+        check_is_fitted(self, "model_")
+        return summary.as_text(self)
+
+    def _html_repr(self) -> str:
+        """What notebooks show: the summary where there is one, scikit-learn's picture of the settings where not."""
+        is_fitted = getattr(self, "model_", None) is not None
+        return summary.as_html(self) if is_fitted else str(estimator_html_repr(self))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -115,9 +115,10 @@ def describe_parameters(kind: type) -> str:
     for name in inspect.signature(kind).parameters:
         one, text = known[name], known[name].metadata["meaning"]
         presets = one.metadata.get("presets", {})
-        if presets and presets["balanced"] not in (None, {}):
+        if presets:
             differing = [f"{preset} {value!r}" for preset, value in presets.items() if value != presets["balanced"]]
             text += f" Presets: {', '.join([repr(presets['balanced']), *differing])}."
+            text += "" if one.metadata["encoded"] is None else f" On an encoder: {one.metadata['encoded']!r}."
         lines.append(f"{name} : {getattr(one.type, '__name__', one.type)}, default {one.default!r}")
         lines += textwrap.wrap(text, 110, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from diffor.files.atomic import DataError as DataError
 from diffor.files.atomic import replacing
+from diffor.files.dates import as_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +67,10 @@ def column_names(path: Path) -> list[str]:
 
 
 def read_table(path: Path, columns: list[str] | None = None, text: Iterable[str] = ()) -> pd.DataFrame:
-    """Read a whole file, or some of its columns; a CSV file's ``text`` columns are taken as they are written."""
+    """Read a whole file, or some of its columns; a CSV file's ``text`` columns are taken as they are written.
+
+    Other columns of a CSV file that hold dates become times (:mod:`diffor.files.dates`).
+    """
     import pandas as pd
 
     wanted = column_names(path) if columns is None else columns
@@ -77,6 +81,7 @@ def read_table(path: Path, columns: list[str] | None = None, text: Iterable[str]
         else:
             # Where only some columns are asked for, pandas overlooks rows with too many fields.
             table = pd.read_csv(path, usecols=columns, dtype=dict.fromkeys(text, str), **CSV_OPTIONS)
+            table = _with_times(table, set(table.columns).difference(text))
     if len(table) == 0:
         raise DataError(f"{path} must hold at least one row, but it has only a header; add rows")
     present: pd.DataFrame = table[[name for name in wanted if name in table.columns]]  # a stored index is no column
@@ -108,6 +113,7 @@ def read_chunks(
         for table, kept in pairs:
             if len(table) == 0:
                 continue
+            table = table if is_parquet(path) else _with_times(table, numbers)
             for name in numbers:
                 check_numbers(table[name], path, first)
             yield Chunk(table, kept, first)
@@ -139,6 +145,13 @@ def is_empty(path: Path) -> bool:
         return count_rows(path) == 0
     with readable(path):
         return len(pd.read_csv(path, nrows=1, dtype=str)) == 0
+
+
+def _with_times(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """The table with those of some columns as times that hold dates."""
+    times = {name: as_times(table[name]) for name in names}
+    read: pd.DataFrame = table.assign(**{name: column for name, column in times.items() if column is not None})
+    return read
 
 
 def check_numbers(column: pd.Series[Any], path: Path, first: int = 0) -> None:

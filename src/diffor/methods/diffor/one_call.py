@@ -29,9 +29,25 @@ class OneCall(Method):
     """Survival functions on borders where the data are, learned by cross-entropies from any encoder's features.
 
     Logits are a direct linear path from the features plus a small residual network; both begin at zero, so that
-    training starts from the shares of all training rows. ``n_increments`` is the number of intervals, to which steps at
-    values that repeat are added; with ``n_grades`` there is a step for each border between grades.
+    training starts from the shares of all training rows.
 
+    Parameters
+    ----------
+    n_features : int
+        Width of the encoder's features; the estimators pass it.
+    n_increments : int, default 64
+        Intervals of the range, to which steps at values that repeat are added.
+    width : int, default 128
+        Width of the residual network.
+    n_layers : int, default 2
+        Its blocks; 0 for the linear path alone.
+    dropout : float, default 0.1
+        Share of its values that training hides.
+    n_grades : int or None, default None
+        Number of grades, where targets are grades: there is then a step for each border between them.
+
+    Examples
+    --------
     >>> import torch
     >>> method = OneCall(n_features=16, n_increments=8)
     >>> method.prepare(torch.rand(100))

@@ -43,22 +43,59 @@ class IncrementDiffusion(Method):
 
     Ablations are arguments: ``n_increments=1`` is the model without MIA, ``spacing="shared"`` without DDP, both
     together without both, ``denoiser="mlp"`` without the transformer, ``process="flow_matching"`` (which predicts a
-    ``parameterization`` of ``velocity`` or ``clean``) without diffusion.
-
-    - ``n_steps`` is the number of denoiser calls of a chain; left out, as many as aligned times and the decoding need.
-    - ``eta`` is the share of fresh noise in each step of the chain: 0 for none (DDIM), 1 for the ancestral chain.
+    ``parameterization`` of ``velocity`` or ``clean``) without diffusion. The preset ``paper`` has the defaults.
 
     NOTE[DIFF]: the paper does not state z_0. Here it is the increments stretched to [-1, 1], which needs no learned
-    latent and keeps the chain's last state readable as a target. Three settings are not the paper's:
+    latent and keeps the chain's last state readable as a target. Three settings are not the paper's: the objective
+    ``one_call``, ``n_draws``, and the decodings ``chain`` and ``fusion``.
 
-    - ``objective="one_call"`` is an unbiased estimate of Algorithm 1, which makes 1 + S denoiser calls: where the
-      drawn time is aligned with head k, that head's term is counted.
-    - ``n_draws`` is how often each row of a batch is corrupted: more draws steady the gradient at the cost of denoiser
-      calls, not of encoder calls.
-    - ``decoding="chain"`` reads the distribution off the chain's last state, so that it can have fewer steps than
-      increments; ``"fusion"`` is the linear combination of the estimates along the chain of which the paper's theory
-      speaks, weighted on validation rows.
+    Parameters
+    ----------
+    n_features : int
+        Width of the encoder's features; the estimators pass it.
+    n_increments : int, default 8
+        S, the increments that the range is cut into.
+    process : str, default 'diffusion'
+        How a clean vector becomes noise: ``diffusion`` or ``flow_matching``.
+    n_times : int, default 1000
+        T, the times from clean to noise.
+    schedule : str, default 'linear'
+        How the noise of diffusion grows with time: ``linear`` or ``cosine``.
+    parameterization : str, default 'noise'
+        What the denoiser learns to say: the ``noise``, the ``velocity`` from clean to noise, or the ``clean`` vector.
+    spacing : str, default 'linear'
+        Where the heads' times lie: ``linear``, ``log``, or ``shared``, all at time 1.
+    denoiser : str, default 'transformer'
+        Network that takes noise away: ``transformer``, with a token for each increment, or ``mlp``.
+    width : int, default 128
+        Width of the denoiser.
+    n_layers : int, default 2
+        Layers of the denoiser.
+    n_attention_heads : int, default 8
+        Attention heads of the transformer.
+    dropout : float, default 0.1
+        Share of the denoiser's values that training hides.
+    aligned_share : float, default 0.5
+        Share of the training times that are drawn from the heads' own.
+    increment_weight : float, default 10.0
+        Weight of the heads' term of the loss, the paper's lambda.
+    objective : str, default 'full'
+        ``full`` is Algorithm 1, which makes 1 + S denoiser calls; ``one_call`` an unbiased estimate of it: where the
+        drawn time is aligned with head k, that head's term is counted.
+    n_draws : int, default 1
+        How often each row of a batch is corrupted: more draws steady the gradient at the cost of denoiser calls, not
+        of encoder calls.
+    decoding : str, default 'heads'
+        What the answer is read off: the ``heads``; the ``chain``'s last state, so that it can have fewer steps than
+        increments; or ``fusion``, the linear combination of the estimates along the chain of which the paper's theory
+        speaks, weighted on validation rows.
+    n_steps : int or None, default None
+        Denoiser calls of a chain; as many as aligned times and the decoding need if None.
+    eta : float, default 0.0
+        Share of fresh noise in each step of the chain: 0 for none (DDIM), 1 for the ancestral chain.
 
+    Examples
+    --------
     >>> import torch
     >>> method = IncrementDiffusion(n_features=16, n_increments=4, width=32)
     >>> sorted(method.loss(torch.randn(6, 16), torch.rand(6)))
