@@ -276,12 +276,12 @@ def check_table_output(path: Path, force: bool) -> None:
 
 
 @contextmanager
-def table_writer(path: Path, facts: Mapping[bytes, bytes] | None = None) -> Iterator[Write]:
+def table_writer(path: Path, facts: Mapping[bytes, bytes] | None = None, tidy: bool = True) -> Iterator[Write]:
     """A function that appends rows to the table at ``path``, which appears, whole, when the block ends well.
 
-    ``facts`` are kept in a Parquet file beside its schema.
+    ``facts`` are kept in a Parquet file beside its schema; ``tidy`` is that of :func:`diffor.files.atomic.replacing`.
     """
-    with replacing(path) as temporary:
+    with replacing(path, tidy) as temporary:
         if is_parquet(path):
             with _parquet_writer(temporary, facts) as write:
                 yield write

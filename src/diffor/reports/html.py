@@ -128,10 +128,8 @@ def html_page(title: str, sections: Sequence[Section]) -> str:
 
 
 def write_page(path: str | Path, html: str) -> None:
-    """Write a page in one step, readable for everybody: whoever has the old one open never sees a part."""
-    path = Path(path)
-    write_atomically(path, html.encode())
-    path.chmod(0o644)  # temporary files, which it was a moment ago, are private
+    """Write a page in one step: whoever has the old one open never sees a part."""
+    write_atomically(Path(path), html.encode())
 
 
 def as_text(sections: Sequence[Section]) -> str:
