@@ -68,7 +68,7 @@ COMMANDS = (
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return the process's exit code."""
     try:
-        _print_any_text()
+        _open_streams()
         arguments = _parse(sys.argv[1:] if argv is None else argv)
         with _short_warnings():
             arguments.run(arguments)
@@ -88,16 +88,26 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in OF_THE_SYSTEM:
             raise
-        place = "what was to be printed or kept" if error.filename is None else error.filename
-        print(f"diffor: error: {place} cannot be read or written: {error.strerror}; make room, allow it, or choose "
-              "another place", file=sys.stderr)  # fmt: skip
+        what = "the output cannot be" if error.filename is None else f"{error.filename} cannot be read or"
+        print(f"diffor: error: {what} written: {error.strerror}; make room, allow it, or choose another place",
+              file=sys.stderr)  # fmt: skip
         _print_nothing_more()
         return 2
     return 0
 
 
-def _print_any_text() -> None:
-    """Let characters that the terminal does not know be shown by their numbers rather than end the command."""
+def _open_streams() -> None:
+    """Make the best of the streams that the process was started with.
+
+    Characters that a terminal does not know are shown by their numbers rather than end the command. The numbers of
+    streams that the shell closed are taken, else the next file would get one, and all that libraries say.
+    """
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        while (taken := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(taken)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (progress bars want one until the end)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 

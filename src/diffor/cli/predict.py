@@ -214,6 +214,8 @@ def _grade_answers(
 @contextmanager
 def _output(out: Path | None) -> Iterator[tables.Write]:
     if out is None:
+        if sys.stdout is None:
+            raise UsageError("--out - needs a standard output, but it is closed; name a file")
         if isinstance(sys.stdout, io.TextIOWrapper):  # the same bytes as in a file, whatever the terminal knows
             sys.stdout.reconfigure(encoding="utf-8", errors="strict")
         yield tables.csv_writer(sys.stdout)

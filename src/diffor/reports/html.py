@@ -129,7 +129,8 @@ def html_page(title: str, sections: Sequence[Section]) -> str:
 
 def write_page(path: str | Path, html: str) -> None:
     """Write a page in one step: whoever has the old one open never sees a part."""
-    write_atomically(Path(path), html.encode())
+    # Names of files that the system's language cannot read are kept as their bytes.
+    write_atomically(Path(path), html.encode("utf-8", "surrogateescape"))
 
 
 def as_text(sections: Sequence[Section]) -> str:
