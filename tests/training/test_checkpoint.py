@@ -5,11 +5,13 @@ import stat
 import pytest
 import torch
 
+from diffor.files.atomic import DataError
 from diffor.training.checkpoint import (
     CONFIG,
     FORMAT,
     WEIGHTS,
     CheckpointError,
+    checkpoint_lock,
     load_folder,
     pack,
     save_folder,
@@ -127,3 +129,16 @@ def test_a_damaged_state_file_is_named(tmp_path, content):
     (tmp_path / "state").write_bytes(content)
     with pytest.raises(CheckpointError, match=r"is damaged or not a DiffoR file .*; restore or delete it"):
         unpack(tmp_path / "state")
+
+
+def test_a_checkpoint_folder_is_for_one_fit_at_a_time(tmp_path):
+    message = "run must belong to one fit at a time, but another one is at it; wait for its end, or choose another"
+    with checkpoint_lock(tmp_path / "run"), pytest.raises(DataError, match=message), checkpoint_lock(tmp_path / "run"):
+        pytest.fail("two had it")
+
+
+def test_further_files_come_with_the_model_in_one_step(tmp_path):
+    save_folder(tmp_path / "model", {}, TENSORS, beside={"cli.json": b"{}"})
+    assert (tmp_path / "model" / "cli.json").read_bytes() == b"{}"
+    save_folder(tmp_path / "model", {}, TENSORS, overwrite=True)
+    assert not (tmp_path / "model" / "cli.json").exists()

@@ -59,9 +59,10 @@ def run(arguments: argparse.Namespace) -> None:
                          "--preset paper")  # fmt: skip
     target = arguments.target or remembered_target(folder)
     require_columns([target], names, data)
-    truth = true_targets(model, target, data)
-    chosen = choose_rows(len(truth))
-    rows = _read_rows(data, columns_by_kind(model, names, data), chosen)
+    with tables.unchanged(data):
+        truth = true_targets(model, target, data)
+        chosen = choose_rows(len(truth))
+        rows = _read_rows(data, columns_by_kind(model, names, data), chosen)
     from diffor.paper.theory.model_diagnosis import diagnose_model, diagnosis_sections
     from diffor.reports.html import as_text
 

@@ -66,11 +66,12 @@ def run(arguments: argparse.Namespace) -> None:
     model: Any = load_model(folder)
     target = arguments.target or remembered_target(folder)
     require_columns([target], names, data)
-    truth = true_targets(model, target, data)
     columns = columns_by_kind(model, names, data)
     sides = side_columns(model, folder, arguments.duration, names, data)
     effort = {"n_samples": arguments.samples, "n_steps": arguments.steps}
-    answered = _measure(model, truth, data, columns, sides, arguments.coverage, effort, keep=page is not None)
+    with tables.unchanged(data):
+        truth = true_targets(model, target, data)
+        answered = _measure(model, truth, data, columns, sides, arguments.coverage, effort, keep=page is not None)
     if page is not None:
         _write_page(page, answered, model, folder, data, target, arguments.coverage)
     if arguments.json:
@@ -183,10 +184,7 @@ def _write_page(
         intervals=None if of_grades or model.conformal_ is None else _ends(shown),
         coverage=coverage,
     )
-    try:
-        write_page(page, model_page(evaluation))
-    except OSError as error:
-        raise UsageError(f"{page} cannot be written: {error.strerror or error}; choose another") from error
+    write_page(page, model_page(evaluation))
     print(f"the page is {page}", file=sys.stderr)
 
 

@@ -8,11 +8,13 @@ Only the commands themselves import the heavy packages, so that ``diffor --help`
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NoReturn, TextIO
 
 import diffor
@@ -39,6 +41,9 @@ from diffor.cli.usage import UsageError
 from diffor.errors import did_you_mean
 from diffor.files.tables import DataError
 
+OF_THE_SYSTEM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
+                 errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ELOOP}  # fmt: skip
+"""Errors of disks, permissions and limits, which no command can foresee everywhere and which are no fault of ours."""
 COMMANDS = (
     fit,
     tune,
@@ -63,10 +68,12 @@ COMMANDS = (
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return the process's exit code."""
     try:
+        _open_streams()
         arguments = _parse(sys.argv[1:] if argv is None else argv)
         with _short_warnings():
             arguments.run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where the shell closed it
+            sys.stdout.flush()
     except SystemExit as stop:  # --help, --version, and checks that failed
         return int(stop.code or 0)
     except (UsageError, DataError) as error:
@@ -76,9 +83,39 @@ def main(argv: list[str] | None = None) -> int:
         print("diffor: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_nothing_more()
         return 141
+    except OSError as error:
+        if error.errno not in OF_THE_SYSTEM:
+            raise
+        what = "the output cannot be" if error.filename is None else f"{error.filename} cannot be read or"
+        print(f"diffor: error: {what} written: {error.strerror}; make room, allow it, or choose another place",
+              file=sys.stderr)  # fmt: skip
+        _print_nothing_more()
+        return 2
     return 0
+
+
+def _open_streams() -> None:
+    """Make the best of the streams that the process was started with.
+
+    Characters that a terminal does not know are shown by their numbers rather than end the command. The numbers of
+    streams that the shell closed are taken, else the next file would get one, and all that libraries say.
+    """
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        while (taken := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(taken)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (progress bars want one until the end)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _print_nothing_more() -> None:
+    """Give up what is still to be printed: Python would try it again at its end, and complain."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):

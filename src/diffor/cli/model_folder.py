@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from diffor.cli.usage import UsageError, library_messages, require_columns
 from diffor.errors import did_you_mean
 from diffor.files import tables
+from diffor.files.claims import wait_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,7 @@ NOTES = "cli.json"
 
 def check_model_output(out: Path, force: bool, checkpoint: str | None) -> None:
     """Refuse, before any training, a folder that could not be written after it."""
+    wait_for(out)
     if out.exists() and not (force and (out / "config.json").is_file()):
         cure = "it is no model, so choose another" if force else "choose another or pass --force to replace it"
         raise UsageError(f"{out} must not exist yet, but it does; {cure}")
@@ -39,12 +41,13 @@ def check_model_output(out: Path, force: bool, checkpoint: str | None) -> None:
 
 def save_model(model: Any, out: Path, notes: dict[str, Any] | None, force: bool) -> None:
     """Write a fitted model and, beside it, what is to be remembered of its columns, if anything is."""
-    from diffor.files.atomic import write_atomically
+    from diffor.training.checkpoint import save_folder
 
+    beside = {} if notes is None else {NOTES: json.dumps(notes, indent=1).encode()}
     try:
-        model.save(out, overwrite=force)
-        if notes is not None:
-            write_atomically(out / NOTES, json.dumps(notes, indent=1).encode())
+        # In one step: a model that does not remember its target is half a one.
+        config, tensors = model.saved_state()
+        save_folder(out, config, tensors, force, beside)
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror or error}; choose another") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -82,7 +83,8 @@ def run(arguments: argparse.Namespace) -> None:
         if out.resolve() == data.resolve():
             raise UsageError(f"--out must be another file than DATA, but both are {data}; choose another")
     answerer = RowAnswerer(arguments)
-    with _output(out) as write, answered_chunks(data, *answerer.ask(data, names)) as chunks:
+    asked = answerer.ask(data, names)
+    with _output(out) as write, tables.unchanged(data), answered_chunks(data, *asked) as chunks:
         for chunk, answers in chunks:
             write(beside_kept(chunk, answers))
 
@@ -212,6 +214,10 @@ def _grade_answers(
 @contextmanager
 def _output(out: Path | None) -> Iterator[tables.Write]:
     if out is None:
+        if sys.stdout is None:
+            raise UsageError("--out - needs a standard output, but it is closed; name a file")
+        if isinstance(sys.stdout, io.TextIOWrapper):  # the same bytes as in a file, whatever the terminal knows
+            sys.stdout.reconfigure(encoding="utf-8", errors="strict")
         yield tables.csv_writer(sys.stdout)
     else:
         with tables.table_writer(out) as write:

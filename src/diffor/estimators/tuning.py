@@ -19,6 +19,7 @@ from diffor.estimators.api import Estimator
 from diffor.estimators.search_space import search_space
 from diffor.estimators.settings import Space, resolve_settings
 from diffor.estimators.tuning_data import TuningData
+from diffor.files.locks import alone
 
 DEFAULT_TRIALS = 25
 STUDY = "diffor"
@@ -314,8 +315,6 @@ def _study_lock(path: str | Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    import fcntl
-
     place = Path(path)
     lock = place.with_name(f"{place.name}.lock")
     try:
@@ -324,11 +323,6 @@ def _study_lock(path: str | Path | None) -> Iterator[None]:
         raise UserError(
             f"study must be a file in a folder that can be written, but got {place} ({error.strerror}); choose another"
         ) from error
-    with open(lock, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UserError(
-                f"study must be continued by one process at a time, but another one has {place}; wait for it"
-            ) from error
+    busy = f"study must be continued by one process at a time, but another one has {place}; wait for it"
+    with alone(lock, busy):
         yield

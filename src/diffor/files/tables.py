@@ -74,7 +74,7 @@ def read_table(path: Path, columns: list[str] | None = None, text: Iterable[str]
     import pandas as pd
 
     wanted = column_names(path) if columns is None else columns
-    with readable(path):
+    with unchanged(path), readable(path):
         if is_parquet(path):
             table = open_parquet(path).read(columns=wanted).to_pandas(ignore_metadata=columns is not None)
             table = table.reset_index(drop=True)
@@ -103,7 +103,7 @@ def read_chunks(
     those of a Parquet file's row groups that are wanted, one after the other (None: all).
     """
     columns = [*numbers, *text]
-    with readable(path):
+    with unchanged(path), readable(path):
         first = before = 0 if not groups else sum(row_groups(path)[: groups[0]])
         pairs = (
             _parquet_chunks(path, columns, keep, rows, groups)
@@ -176,6 +176,32 @@ def _check_input(path: Path) -> None:
         raise DataError(f"{path} must be an existing file, but there is none; check the path")
     if not path.is_file():
         raise DataError(f"{path} must be a file, but it is a folder or a stream; pass a CSV or Parquet file")
+
+
+@contextmanager
+def unchanged(path: Path) -> Iterator[None]:
+    """Refuse what was read of a file that another process replaced, cut off or removed meanwhile."""
+    before = _state_of(path)
+    try:
+        yield
+    except Exception as error:
+        if _state_of(path) != before:
+            raise DataError(_changed(path)) from error
+        raise
+    if _state_of(path) != before:
+        raise DataError(_changed(path))
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _changed(path: Path) -> str:
+    return f"{path} must stay as it is while it is read, but it was changed or removed meanwhile; run again"
 
 
 @contextmanager
@@ -289,12 +315,12 @@ def check_table_output(path: Path, force: bool) -> None:
 
 
 @contextmanager
-def table_writer(path: Path, facts: Mapping[bytes, bytes] | None = None) -> Iterator[Write]:
+def table_writer(path: Path, facts: Mapping[bytes, bytes] | None = None, tidy: bool = True) -> Iterator[Write]:
     """A function that appends rows to the table at ``path``, which appears, whole, when the block ends well.
 
-    ``facts`` are kept in a Parquet file beside its schema.
+    ``facts`` are kept in a Parquet file beside its schema; ``tidy`` is that of :func:`diffor.files.atomic.replacing`.
     """
-    with replacing(path) as temporary:
+    with replacing(path, tidy) as temporary:
         if is_parquet(path):
             with _parquet_writer(temporary, facts) as write:
                 yield write

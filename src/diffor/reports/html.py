@@ -128,10 +128,9 @@ def html_page(title: str, sections: Sequence[Section]) -> str:
 
 
 def write_page(path: str | Path, html: str) -> None:
-    """Write a page in one step, readable for everybody: whoever has the old one open never sees a part."""
-    path = Path(path)
-    write_atomically(path, html.encode())
-    path.chmod(0o644)  # temporary files, which it was a moment ago, are private
+    """Write a page in one step: whoever has the old one open never sees a part."""
+    # Names of files that the system's language cannot read are kept as their bytes.
+    write_atomically(Path(path), html.encode("utf-8", "surrogateescape"))
 
 
 def as_text(sections: Sequence[Section]) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
@@ -17,11 +16,16 @@ from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
 from diffor.errors import UserError
+from diffor.files.atomic import replacing_folder, writing
 from diffor.files.atomic import write_atomically as write_atomically
+from diffor.files.claims import MOMENTS, wait_for
+from diffor.files.locks import alone
 
 FORMAT = 2
 """Version of the folder layout; raised when an older DiffoR could not read what a newer one writes."""
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+Loaded = TypeVar("Loaded")
 
 
 class CheckpointError(UserError):
@@ -46,10 +50,32 @@ def unpack(path: Path, content: bytes | None = None) -> tuple[dict[str, Tensor],
     return tensors, facts
 
 
-def save_folder(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor], overwrite: bool = False) -> None:
-    """Write a model folder: complete or not at all; only a model folder is ever replaced, and only if asked."""
+@contextmanager
+def checkpoint_lock(folder: Path) -> Iterator[None]:
+    """Make a checkpoint folder, and hold it for one run."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    busy = f"{folder} must belong to one fit at a time, but another one is at it; wait for its end, or choose " \
+           "another checkpoint_dir"  # fmt: skip
+    with alone(folder / ".lock", busy):
+        yield
+
+
+def save_folder(
+    folder: Path,
+    config: dict[str, Any],
+    tensors: dict[str, Tensor],
+    overwrite: bool = False,
+    beside: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write a model folder: complete or not at all; only a model folder is ever replaced, and only if asked.
+
+    ``beside`` are further files of it, by their names.
+    """
     with new_folder(Path(folder), overwrite) as fresh:
         write_files(fresh, config, tensors)
+        for name, content in (beside or {}).items():
+            write_atomically(fresh / name, content)
 
 
 def write_files(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -64,25 +90,44 @@ def write_files(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]
 @contextmanager
 def new_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
     """A fresh folder to write a model's files in, which takes its place when all are there, or leaves no trace."""
+    wait_for(folder)
     if folder.exists() and not overwrite:
         raise FileExistsError(f"{folder} exists already: choose another folder or pass overwrite=True")
     if folder.exists() and not (folder / CONFIG).exists():
         raise FileExistsError(f"{folder} exists and is not a DiffoR model, so it is not replaced: choose another")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as beside:
-        fresh, old = Path(beside, "new"), Path(beside, "old")
-        fresh.mkdir()  # with the usual permissions, which a temporary folder lacks
+    with replacing_folder(folder, overwrite) as fresh:
         yield fresh
-        if folder.exists():
-            os.replace(folder, old)
-        try:
-            os.replace(fresh, folder)
-        except BaseException:
-            if old.exists():
-                os.replace(old, folder)
-            raise
 
 
+def of_one_state(read: Callable[[Path], Loaded]) -> Callable[[Path], Loaded]:
+    """Read again what was replaced by another process while it was read: its files were of two states."""
+
+    @wraps(read)
+    def patient(folder: Path) -> Loaded:
+        folder = Path(folder)
+        for _ in range(MOMENTS):
+            wait_for(folder)
+            state = _state_of(folder)
+            try:
+                return read(folder)
+            except CheckpointError:
+                if state == _state_of(folder):
+                    raise
+        return read(folder)
+
+    return patient
+
+
+def _state_of(folder: Path) -> tuple[int, ...] | None:
+    """What is another when another folder has the name."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+
+
+@of_one_state
 def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read a model folder; nothing in it is executed."""
     folder = Path(folder)

@@ -11,7 +11,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from diffor.encoders.images.networks import learning_rate_groups
 from diffor.encoders.tabular.networks import sparse_tables
 from diffor.training.batches import Batches, MemoryBatches, step_seed
 from diffor.training.batches import Rows as Rows
-from diffor.training.checkpoint import CheckpointError, pack, unpack, write_atomically
+from diffor.training.checkpoint import CheckpointError, checkpoint_lock, pack, unpack, write_atomically
 from diffor.training.optimizer import FlatAdam, RowAdagrad
 from diffor.training.tracking import Tracking
 
@@ -110,19 +110,20 @@ def train(
     ``data``, which are then a sample of them.
     """
     run = TrainingRun(model, data, score, config, fingerprint, tracking, batches)
-    if config.checkpoint_dir is not None:
-        run.resume()
-    run.tracking.start(run.history.steps)
-    devices = [data.y.device.index or 0] if data.y.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        try:
-            run.loop()
-        except KeyboardInterrupt:
-            run.history.stopped = "interrupted"
-            warnings.warn(
-                f"training was interrupted at step {run.history.steps}: the best model so far is kept", stacklevel=2
-            )
-    run.finish()
+    with run.own_folder():
+        if config.checkpoint_dir is not None:
+            run.resume()
+        run.tracking.start(run.history.steps)
+        devices = [data.y.device.index or 0] if data.y.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            try:
+                run.loop()
+            except KeyboardInterrupt:
+                run.history.stopped = "interrupted"
+                warnings.warn(
+                    f"training was interrupted at step {run.history.steps}: the best model so far is kept", stacklevel=2
+                )
+        run.finish()
     return run.history
 
 
@@ -335,6 +336,15 @@ class TrainingRun:
         return {name: f"{value:.4g}" for name, value in last.items() if name not in ("step", "seconds")}
 
     # --- checkpoints ---
+
+    @contextmanager
+    def own_folder(self) -> Iterator[None]:
+        """Keep other runs, which would mix their states with this one's, out of the checkpoint folder."""
+        with ExitStack() as locks:
+            if self.config.checkpoint_dir is not None:
+                folder = Path(str(self.config.checkpoint_dir))
+                self.world.answer(lambda: locks.enter_context(checkpoint_lock(folder)))
+            yield
 
     def save(self) -> None:
         """Write the whole state to one file, atomically."""

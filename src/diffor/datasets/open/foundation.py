@@ -25,6 +25,7 @@ from diffor.datasets.open.openml import read_openml
 from diffor.datasets.readers.data_files import CURE
 from diffor.datasets.samples import Dataset, Rows, Samples
 from diffor.errors import UserError
+from diffor.files.atomic import replacing
 
 METRICS_OF_BENCHMARK = ("crps_grid", "crps", "mae", "coverage")
 SIZES = (1000, 5000)
@@ -105,7 +106,8 @@ def fetch_foundation(root: str | Path, names: Sequence[str] | None = None) -> li
         x = pd.get_dummies(samples.x, dtype=float).to_numpy(dtype=np.float64)
         _check_shape(x, samples.y, f"OpenML's table {table.openml_id}", table)
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, X=x, z=samples.y)
+        with replacing(path) as temporary:  # a part of a file would be taken for the whole one ever after
+            np.savez_compressed(temporary, X=x, z=samples.y)
         written.append(path)
     return written
 

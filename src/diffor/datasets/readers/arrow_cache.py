@@ -31,7 +31,8 @@ from diffor.datasets.readers.text_tables import (
     parse_block,
     without_lines,
 )
-from diffor.files.atomic import DataError, replacing
+from diffor.files.atomic import DataError, replacing, write_atomically
+from diffor.files.locks import alone
 
 VERSION = 2
 """Raised when the content of a cache changes: older ones are then built anew."""
@@ -150,19 +151,16 @@ def require_pyarrow(path: Path) -> None:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Make a folder, and let only one process at a time work in it; the lock ends with its process."""
+    lock = folder.with_name(folder.name + ".lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = folder.with_name(folder.name + ".lock").open("w", encoding="utf-8")
+        lock.touch()
     except OSError as error:
         raise DataError(
             f"{folder.parent} must be a writable folder, but {error.strerror or error}; "
             "set DIFFOR_CACHE to another folder"
         ) from error
-    with file:
-        with suppress(ImportError):  # where files cannot be locked, two processes at once would do the work twice
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with alone(lock, None):
         yield
 
 
@@ -237,7 +235,7 @@ def _build(source: Path, form: TextFormat, folder: Path, state: str, on_bad_row:
         raise DataError(f"{source} must not change while it is read, but it did; run again")
     if not sum(part.n_rows for part in parts):
         raise DataError(f"{source} must hold rows, but it has none that can be read; {form.cure}")
-    (folder / f"complete-{state}").write_text(str(len(parts)), encoding="utf-8")
+    write_atomically(folder / f"complete-{state}", str(len(parts)).encode())
     return parts
 
 

@@ -116,11 +116,12 @@ def _work(channel: Connection, job: Job) -> None:
     """Do one shard after the other; runs in a process of its own, which is ended from outside."""
     lead_group()
     answer = None
-    while True:
-        shard: Shard = channel.recv()
-        try:
-            answer = job.work.open() if answer is None else answer
-            outcome = commit_shard(job, answer, shard)
-        except Exception as error:  # this shard has failed, others need not
-            outcome = failure_of(shard, error)
-        channel.send(outcome)
+    with suppress(EOFError, ConnectionError):  # who hands out the shards is dead, and soon this process is, too
+        while True:
+            shard: Shard = channel.recv()
+            try:
+                answer = job.work.open() if answer is None else answer
+                outcome = commit_shard(job, answer, shard)
+            except Exception as error:  # this shard has failed, others need not
+                outcome = failure_of(shard, error)
+            channel.send(outcome)

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from diffor.files.atomic import write_atomically
+from diffor.files.atomic import write_atomically, writing
+from diffor.files.locks import alone
 from diffor.files.tables import DataError
 from diffor.serving.scoring.shards import ATTEMPT, Job, Shard, belongs_to, committed_rows, common_folder
 from diffor.training.checkpoint import CONFIG
@@ -74,11 +75,14 @@ def opened_folder(folder: Path, plan: dict[str, Any], force: bool) -> Iterator[N
 
     A folder of another run is refused, or emptied of that run's outputs where ``force`` says so.
     """
-    folder.mkdir(exist_ok=True)
+    with writing(folder):
+        folder.mkdir(exist_ok=True)
     if not (folder / PLAN).is_file() and _holds_others(folder):
         raise DataError(f"{folder} must be empty or of an earlier diffor score, but it holds other files; "
                         "choose another folder")  # fmt: skip
-    with _alone(folder):
+    busy = f"{folder} must be written by one run at a time, but another diffor score is at it; wait for its end, " \
+           "or choose another folder"  # fmt: skip
+    with alone(folder / ".lock", busy):
         before = _read_plan(folder)
         if before is not None and (force or before != plan):
             if not force:
@@ -95,22 +99,6 @@ def opened_folder(folder: Path, plan: dict[str, Any], force: bool) -> Iterator[N
 def _holds_others(folder: Path) -> bool:
     """Whether there is anything that a run killed at its very start would not have left."""
     return any(not path.name.startswith(".") for path in folder.iterdir())
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Two runs must not share a folder; the system forgets the lock of a process that is killed."""
-    import fcntl
-
-    with (folder / ".lock").open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(f"{folder} must be written by one run at a time, but another diffor score is at it; "
-                            "wait for its end, or choose another folder") from None  # fmt: skip
-        except OSError:
-            pass  # a file system without locks; two runs would only do the same work twice
-        yield
 
 
 def _read_plan(folder: Path) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from diffor.errors import UserError
 from diffor.files import tables
+from diffor.files.atomic import writing
 from diffor.files.tables import DataError
 
 if TYPE_CHECKING:
@@ -142,8 +143,9 @@ def commit_shard(job: Job, answer: Answer, shard: Shard) -> Outcome:
     if done is not None:
         return Outcome(shard.output, done)
     path, n_rows = job.folder / shard.output, 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tables.table_writer(path, {FACTS: _facts(job, shard)}) as write:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with tables.table_writer(path, {FACTS: _facts(job, shard)}, tidy=False) as write:
         for table in answer(shard):
             write(table)
             n_rows += len(table)

@@ -1,0 +1,69 @@
+"""Hidden files: whose they are, and which are removed; tests/hostile kills their owners at every call."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from diffor.files.claims import FRESH, OLD, claimed, remove_leftovers, wait_for
+
+LEFT = ".page.diffor-0123abcd.html"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_claim_is_a_hidden_file_that_is_gone_with_its_block(tmp_path: Path) -> None:
+    with claimed(tmp_path / "page.html", b"x") as claim:
+        assert claim.parent == tmp_path
+        assert claim.name.startswith(".page.diffor-")
+        assert claim.suffix == ".html"
+        assert claim.read_bytes() == b"x"
+        remove_leftovers(tmp_path)
+        assert claim.exists()
+    assert names(tmp_path) == []
+
+
+def test_what_nobody_holds_is_removed_with_its_folders(tmp_path: Path) -> None:
+    (tmp_path / LEFT).write_text("page.html")
+    for ending in (FRESH, OLD):
+        (tmp_path / (LEFT + ending)).mkdir()
+        (tmp_path / (LEFT + ending) / "file").touch()
+    (tmp_path / "page.html").touch()  # what left its place came back, or has a successor
+    (tmp_path / ".page.html").touch()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == [".page.html", "page.html"]
+
+
+@pytest.mark.parametrize("act", [remove_leftovers, lambda folder: wait_for(folder / "model")])
+def test_a_folder_that_left_its_place_goes_back(tmp_path: Path, act) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / ".model.diffor-0123abcd").write_bytes(b"model")
+    (tmp_path / f".model.diffor-0123abcd{OLD}").mkdir()
+    (tmp_path / f".model.diffor-0123abcd{OLD}" / "file").write_text("old")
+    act(tmp_path)
+    assert names(tmp_path) == ["model"]
+    assert (tmp_path / "model" / "file").read_text() == "old"
+
+
+def test_nothing_goes_back_to_elsewhere(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / ".model.diffor-0123abcd").write_bytes(b"../../model")
+    (inner / f".model.diffor-0123abcd{OLD}").mkdir()
+    remove_leftovers(inner)
+    assert names(tmp_path) == ["inner"]
+    assert names(inner) == ["model"]
+
+
+def test_waiting_for_what_was_never_there_takes_no_time(tmp_path: Path) -> None:
+    wait_for(tmp_path / "model")
+    wait_for(tmp_path / "nowhere" / "model")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["x" * 251 + ".csv", "ä" * 125 + ".csv", "ü" * 80 + "." + "ß" * 40])
+def test_long_names_can_be_claimed(tmp_path: Path, name: str) -> None:
+    with claimed(tmp_path / name) as claim:
+        os.replace(claim, tmp_path / name)
+    assert names(tmp_path) == [name]
