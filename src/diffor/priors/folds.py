@@ -10,8 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffor.files.schema import MisfitError
 from diffor.priors.boosters import Growth, Task, still
-from diffor.priors.contract import Floats, PriorRows, RowNumbers, counted_rows, under_prefix, whole_folds, with_prefix
+from diffor.priors.contract import (
+    Floats,
+    PriorRows,
+    Read,
+    RowNumbers,
+    check_tensor,
+    counted_rows,
+    under_prefix,
+    whole_folds,
+    with_prefix,
+)
 from diffor.priors.design import MAX_FIT_ROWS, FoldDesign, read_columns, take
 from diffor.priors.tree_masks import TreeMasks, mask_trees
 from diffor.priors.trees import Trees, join_trees
@@ -114,6 +125,14 @@ class FoldModels:
             total = total + part.predict(columns)
         return total
 
+    def check(self, name: str, read: Read, n_beside: int = 0) -> None:
+        """Refuse what was not learned from such rows, with ``n_beside`` further columns for all folds."""
+        if not self.chosen or len({len(chosen) for chosen in self.chosen}) > 1:
+            raise MisfitError(f"{name} must choose equally many columns in each of one fold or more, but does not")
+        for fold, (levels, chosen) in enumerate(zip(self.levels, self.chosen, strict=True)):
+            check_coding(f"{name}.{fold}", read, levels, chosen)
+        self.trees.check(f"{name}.trees", len(self.chosen) * len(self.chosen[0]) + n_beside)
+
     def to_tensors(self) -> dict[str, Tensor]:
         """Trees and codings by name."""
         tensors = with_prefix(self.trees._asdict(), "trees.")
@@ -131,6 +150,19 @@ class FoldModels:
             levels.append([named[str(column)] for column in range(len(named))])
         chosen = [tensors[f"{fold}.chosen"] for fold in range(len(levels))]
         return cls(Trees(**under_prefix(tensors, "trees.")), levels, chosen)
+
+
+def check_coding(name: str, read: Read, levels: list[Tensor], chosen: Tensor) -> None:
+    """Refuse means of levels, and places of columns, that do not belong to such rows."""
+    if len(levels) != len(read.code_counts):
+        raise MisfitError(
+            f"{name}.levels must be {len(read.code_counts)}, one for each category, but are {len(levels)}"
+        )
+    for place, (means, count) in enumerate(zip(levels, read.code_counts, strict=True)):
+        check_tensor(f"{name}.levels.{place}", means, torch.float32, (None,))
+        if not 1 <= len(means) <= count + 1:
+            raise MisfitError(f"{name}.levels.{place} must have 1 to {count + 1} entries, but has {len(means)}")
+    check_tensor(f"{name}.chosen", chosen, torch.int64, (None,), 0, read.n_columns - 1)
 
 
 def _widen(table: Floats, beside: Floats | None, rows: RowNumbers) -> Floats:

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diffor.priors.contract import Floats, RowNumbers, under_prefix, with_prefix
+from diffor.priors.contract import Floats, Read, RowNumbers, under_prefix, with_prefix
 from diffor.priors.design import choose_columns, code_by_others, level_means, read_columns, take
+from diffor.priors.folds import check_coding
 from diffor.priors.ranks import Ranks, Standard
 
 MAX_PROCESS_COLUMNS = 256
@@ -67,6 +68,11 @@ class ProcessColumns(NamedTuple):
     def read(self, inputs: tuple[Tensor, ...]) -> Tensor:
         """The columns of any rows. **Shape:** -> ``(n, k)`` float64."""
         return self.scale.transform(read_columns(inputs, self.levels, self.chosen))
+
+    def check(self, name: str, read: Read) -> None:
+        """Refuse what was not learned from such rows."""
+        check_coding(name, read, self.levels, self.chosen)
+        self.scale.check(f"{name}.scale", len(self.chosen))
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Everything by name."""

@@ -9,6 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from diffor.files.schema import MisfitError
+from diffor.priors.contract import check_tensor
+
 Floats = NDArray[np.floating]
 
 FAR, FAR_IN_RANKS = 5.0, 2.5
@@ -32,6 +35,11 @@ class Standard(NamedTuple):
         scale[scale < 1e-6] = np.inf
         return cls(torch.from_numpy(centre), torch.from_numpy(scale))
 
+    def check(self, name: str, n_columns: int) -> None:
+        """Refuse what does not scale so many columns."""
+        check_tensor(f"{name}.centre", self.centre, torch.float64, (n_columns,))
+        check_tensor(f"{name}.scale", self.scale, torch.float64, (n_columns,), 1e-6, float("inf"))
+
     def transform(self, columns: Tensor) -> Tensor:
         """Scaled columns. **Shape:** ``(n, p)`` -> ``(n, p)`` float64."""
         return ((columns.double() - self.centre) / self.scale).clamp(-FAR, FAR)
@@ -51,6 +59,14 @@ class Ranks(NamedTuple):
         pairs = [_knots(table[:, place].astype(np.float64), weights) for place in range(table.shape[1])]
         knots, normals = (torch.from_numpy(np.stack(part)) for part in zip(*pairs, strict=True))
         return cls(knots, normals)
+
+    def check(self, name: str, n_columns: int) -> None:
+        """Refuse what does not rank so many columns."""
+        n_knots = self.knots.shape[-1] if self.knots.ndim else 0
+        check_tensor(f"{name}.knots", self.knots, torch.float64, (n_columns, n_knots))
+        check_tensor(f"{name}.normals", self.normals, torch.float64, (n_columns, n_knots), -FAR_IN_RANKS, FAR_IN_RANKS)
+        if n_knots < 2 or bool((self.knots.diff(dim=1) < 0).any()):
+            raise MisfitError(f"{name}.knots must be two or more that rise, but are not")
 
     def transform(self, columns: Tensor) -> Tensor:
         """Normal numbers of ranks. **Shape:** ``(n, p)`` -> ``(n, p)`` float64."""

@@ -11,7 +11,18 @@ from torch import Tensor
 
 from diffor.errors import UserError
 from diffor.priors.boosters import Growth, grow_by_sklearn
-from diffor.priors.contract import Answers, Floats, Prior, PriorRows, RowNumbers, as_answers, under_prefix, with_prefix
+from diffor.priors.contract import (
+    Answers,
+    Floats,
+    Prior,
+    PriorRows,
+    Read,
+    RowNumbers,
+    as_answers,
+    check_tensor,
+    under_prefix,
+    with_prefix,
+)
 from diffor.priors.folds import FoldModels, Lesson, grow_folds, prepare
 
 LEAST_SHARE = 1e-3
@@ -49,6 +60,11 @@ class SpreadModel(NamedTuple):
         logs = self.models.predict(inputs, place.clamp(0, 1))
         common, factor = self.scale.tolist()
         return logs.exp().add_(common).mul_(factor)
+
+    def check(self, name: str, read: Read) -> None:
+        """Refuse what was not learned from such rows."""
+        self.models.check(f"{name}.models", read, n_beside=1)
+        check_tensor(f"{name}.scale", self.scale, torch.float32, (2,), 0, 1e6)
 
     def to_tensors(self) -> dict[str, Tensor]:
         """The models and the scale, by name."""
@@ -96,6 +112,10 @@ class PlacePrior(Prior):
         """Everything needed to answer, by name."""
         spread = self._fitted_spread("is saved")
         return self.place_tensors() | with_prefix(spread.to_tensors(), "spread.")
+
+    def check(self, read: Read) -> None:
+        """Refuse what was not learned from such rows."""
+        self._fitted_spread("is checked").check(f"{self.name}.spread", read)
 
     def _fitted_spread(self, what: str) -> SpreadModel:
         if self.spread is None:

@@ -24,6 +24,7 @@ from diffor.core.method import OrdinalEnsemble
 from diffor.core.prediction import Prediction
 from diffor.encoders.images.networks import learning_rate_groups
 from diffor.encoders.tabular.sparse_embedding import sparse_tables
+from diffor.files.schema import ListOf, MapOf, Number, Record, Text, Whole, optional
 from diffor.training.batches import Batches, MemoryBatches, step_seed
 from diffor.training.batches import Rows as Rows
 from diffor.training.checkpoint import CheckpointError, pack, unpack, write_atomically
@@ -32,6 +33,7 @@ from diffor.training.row_adagrad import RowAdagrad
 from diffor.training.tracking import Tracking
 
 STATE = "training.safetensors"
+INFINITE = float("inf")
 TABLE_RATE = 10.0
 """Learning rate of sparse tables, in units of that of all others: a row is met in few steps."""
 PREDICT_ROWS = 4096
@@ -68,6 +70,15 @@ class TrainConfig:
     """Whether the model is scored before the first step, too: one that starts from priors may be best there."""
     diagnose: bool = False
     """Whether the history shall hold what methods say about their own training, at every evaluation."""
+
+
+FIGURES = ListOf(MapOf(Number(-INFINITE, INFINITE)), most=10_000_000)
+HISTORY = Record({
+    "records": FIGURES, "best_step": Whole(0, 2**60), "best_score": optional(Number(-INFINITE, INFINITE)),
+    "steps": Whole(0, 2**60), "rows": Whole(0, 2**60), "seconds": Number(0), "stopped": Text(200),
+    "diagnostics": FIGURES,
+})  # fmt: skip
+"""What a history may hold that comes from a file."""
 
 
 @dataclass
@@ -387,13 +398,14 @@ class TrainingRun:
 
 @contextmanager
 def limit_threads(count: int | None) -> Iterator[None]:
-    """Let torch use this many CPU threads for a while: 1 if None, all cores if negative.
+    """Let torch use this many CPU threads for a while: 1 if None, all cores if negative, never more than those.
 
     Networks this small gain little from several threads, and where another process keeps a core busy, threads that
     wait for each other make a step many times slower.
     """
     before = torch.get_num_threads()
-    wanted = 1 if count is None else count if count > 0 else (os.cpu_count() or 1)
+    cores = os.cpu_count() or 1  # of a million threads the first thousands would end the process
+    wanted = 1 if count is None else min(count, cores) if count > 0 else cores
     torch.set_num_threads(wanted)
     try:
         yield
