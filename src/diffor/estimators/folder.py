@@ -95,9 +95,7 @@ def estimator_of(kind: type, config: dict[str, Any], tensors: dict[str, Tensor],
     if not is_available(estimator.device):
         estimator.device = "auto"  # trained on a GPU, used where there is none
     settings = from_json_params(config["settings"])
-    if settings.get("encoder_weights") is not None:
-        settings["encoder_weights"] = Path(settings["encoder_weights"]).name  # that there were some, not where
-    estimator.settings_ = Settings(**settings)
+    estimator.settings_ = Settings(**(settings | file_name_only(settings)))
     estimator.seed_ = int(config["seed"])
     estimator.history_ = History(**config["history"])
     estimator.data_summary_ = config["data"]
@@ -107,6 +105,16 @@ def estimator_of(kind: type, config: dict[str, Any], tensors: dict[str, Tensor],
         estimator.conformal_ = Calibration.from_json(config["conformal"])
     _restore_networks(estimator, config, tensors)
     return estimator
+
+
+def file_name_only(settings: dict[str, Any]) -> dict[str, Any]:
+    """Of the first weights of a network of images that there were some, not where.
+
+    >>> file_name_only({"encoder_weights": "/home/me/resnet.pt"}), file_name_only({"encoder_weights": None})
+    ({'encoder_weights': 'resnet.pt'}, {})
+    """
+    weights = settings.get("encoder_weights")
+    return {} if weights is None else {"encoder_weights": Path(weights).name}
 
 
 def _grades_state(estimator: Any) -> dict[str, Any]:

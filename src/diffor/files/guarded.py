@@ -83,6 +83,17 @@ def read_json_file(path: Path, root: Path | None = None) -> Any:
         raise DataError(f"{path} is damaged ({error}); restore it") from error
 
 
+def root_of(folder: Path) -> Path:
+    """The folder that files must lie in: of a snapshot in the hub's cache, which links to files beside it, the cache's.
+
+    >>> root_of(Path("/cache/models--me--it/snapshots/0a1b")).name, root_of(Path("/models/it")).name
+    ('models--me--it', 'it')
+    """
+    place = folder.resolve()
+    is_cached = place.parent.name == "snapshots" and place.parent.parent.name.startswith("models--")
+    return place.parent.parent if is_cached else place
+
+
 def physical_memory() -> int:
     """Bytes of memory that this machine has.
 

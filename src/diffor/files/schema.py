@@ -100,6 +100,19 @@ class Number(Rule):
 
 
 @dataclass(frozen=True)
+class Figure(Rule):
+    """Any number, also none: what was measured may be NaN or infinite."""
+
+    def describe(self) -> str:
+        """The rule in words."""
+        return "a number"
+
+    def fits(self, value: Any) -> bool:
+        """Whether it is a number."""
+        return type(value) in (int, float)
+
+
+@dataclass(frozen=True)
 class Text(Rule):
     """Text of bounded length, one of those ``known`` or of a ``pattern`` where these are given."""
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from diffor.errors import UserError
 from diffor.files.atomic import DataError
 from diffor.files.atomic import write_atomically as write_atomically
-from diffor.files.guarded import MOST_JSON, physical_memory, read_guarded, read_json
+from diffor.files.guarded import MOST_JSON, physical_memory, read_guarded, read_json, root_of
 
 FORMAT = 2
 """Version of the folder layout; raised when an older DiffoR could not read what a newer one writes."""
@@ -42,9 +42,9 @@ def unpack(path: Path, content: bytes | None = None) -> tuple[dict[str, Tensor],
     content = _read(path, physical_memory()) if content is None else content
     try:
         length = int.from_bytes(content[:8], "little")
-        facts = read_json(read_json(content[8 : 8 + length])["__metadata__"]["facts"].encode())
+        facts = json.loads(read_json(content[8 : 8 + length])["__metadata__"]["facts"])
         tensors = tensors_from_bytes(content)
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, MemoryError, RuntimeError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, MemoryError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CheckpointError(f"{path} is damaged or not a DiffoR file ({reason}); restore or delete it") from error
     if not isinstance(facts, dict):
@@ -121,7 +121,7 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not folder.is_dir():
         raise CheckpointError(f"{folder} is not a folder: pass the folder that save() or `diffor fit` wrote")
     config = _read_config(folder)
-    content = _read(folder / WEIGHTS, physical_memory(), _root_of(folder))
+    content = _read(folder / WEIGHTS, physical_memory(), root_of(folder))
     if hashlib.sha256(content).hexdigest() != config["weights_sha256"]:
         raise CheckpointError(
             f"{folder / WEIGHTS} is not the file that {CONFIG} was saved with (truncated, changed or swapped): "
@@ -134,7 +134,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     """The configuration of a model folder, of this format and undamaged."""
     path = folder / CONFIG
     try:
-        config = read_json(_read(path, MOST_JSON, _root_of(folder)))
+        config = read_json(_read(path, MOST_JSON, root_of(folder)))
     except CheckpointError:
         raise
     except ValueError as error:
@@ -156,17 +156,6 @@ def _read_config(folder: Path) -> dict[str, Any]:
             "mixed with another); copy the whole folder again or save the model again"
         )
     return config
-
-
-def _root_of(folder: Path) -> Path:
-    """The folder that files must lie in: of a snapshot in the hub's cache, which links to files beside it, the cache's.
-
-    >>> _root_of(Path("/cache/models--me--it/snapshots/0a1b")).name, _root_of(Path("/models/it")).name
-    ('models--me--it', 'it')
-    """
-    place = folder.resolve()
-    is_cached = place.parent.name == "snapshots" and place.parent.parent.name.startswith("models--")
-    return place.parent.parent if is_cached else place
 
 
 def _read(path: Path, most_bytes: int, root: Path | None = None) -> bytes:
