@@ -26,6 +26,7 @@ import torch
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 from diffor.encoders.images.convnets import SmallConvNet
+from diffor.estimators.streamed_fit import Stream, fit_stream
 from diffor.training.checkpoint import CONFIG, WEIGHTS, pack, signed, unpack, write_atomically
 
 QUICK: dict[str, Any] = {"max_steps": 4, "evaluate_every": 2, "random_state": 0, "verbose": 0}
@@ -82,9 +83,21 @@ def make_models(folder: Path) -> dict[str, tuple[Any, Any]]:
         "corn": OrdinalClassifier("corn", encoder="periodic", **QUICK).fit(table, np.digitize(y, [40, 60])),
     }
     models: dict[str, tuple[Any, Any]] = {name: (model, table[:PROBES]) for name, model in made.items()}
+    models["streamed"] = make_streamed(folder)
     models["images"] = DiffoRRegressor("fast", **QUICK, **images).fit(pictures, shades), pictures[:PROBES]
     models["frozen"] = DiffoRRegressor("fast", **QUICK, **frozen).fit(pictures, shades), pictures[:PROBES]
     return models
+
+
+def make_streamed(folder: Path) -> tuple[Any, Any]:
+    """A model of a file with more ids than are listed, so that they share rows of a table, and rows to ask it about."""
+    n = 100_002
+    users = [f"u{number}" for number in range(n)]
+    table = pd.DataFrame({"user": users, "size": np.linspace(0, 1, n), "city": ["Oslo", "Rome"] * (n // 2)})
+    (folder / "shards.parquet").unlink(missing_ok=True)
+    table.assign(y=table["size"]).to_parquet(folder / "shards.parquet")
+    stream = Stream(str(folder / "shards.parquet"), "y", ids=["user"], hash_buckets=64)
+    return fit_stream(DiffoRRegressor("fast", **QUICK), stream), table[:PROBES]
 
 
 def answers_of(model: Any, probes: Any) -> np.ndarray:

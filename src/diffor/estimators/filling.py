@@ -1,12 +1,13 @@
 """Networks filled with saved tensors: first sketched without memory, so that nothing is made that the file cannot fill.
 
-A configuration could ask for a network of any size. It is therefore made on torch's ``meta`` device first, where
-tensors have a shape and no memory, and is given up as soon as it has more than the file. Only when every name, shape
-and kind agrees is it made in earnest.
+A configuration could ask for a network of any size. It is therefore sketched first: large tensors stand on torch's
+``meta`` device, where they have a shape and no memory, and the sketch is given up as soon as it has more than the file.
+Only when every name, shape and kind agrees is the network made in earnest.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from torch.nn.modules.module import (
     register_module_buffer_registration_hook,
     register_module_parameter_registration_hook,
 )
+from torch.overrides import TorchFunctionMode
 
 from diffor.core.method import OrdinalModel
 from diffor.files.schema import MisfitError
@@ -26,24 +28,53 @@ from diffor.methods.diffor.one_call import OneCall
 
 Network = TypeVar("Network", bound=nn.Module)
 
+LARGE = 2**22
+"""Tensors with more numbers than this have no memory in a sketch."""
 SPARE_TENSORS, SPARE_NUMBERS = 1000, 10_000_000
 """What a network may hold beside saved tensors: tables that are computed from its settings."""
 
 
 def filled(make: Callable[[], Network], tensors: dict[str, Tensor]) -> Network:
     """The network that ``make`` makes, with saved tensors in it, or what does not agree."""
-    with torch.device("meta"), _no_larger_than(tensors):
-        sketch = make()
-        _fit_borders(sketch, tensors)
-    check_agreement(sketch.state_dict(), tensors)
-    del sketch
     with torch.random.fork_rng(devices=[]):  # first weights are drawn, and nobody else's draws are to change by it
+        with Sketching(), _no_larger_than(tensors):
+            sketch = make()
+            _fit_borders(sketch, tensors)
+        check_agreement(sketch.state_dict(), tensors)
+        del sketch
         network = make()
     check_finite(
         tensors, may_be_infinite={name for name, start in network.state_dict().items() if _has_infinity(start)}
     )
     network.load_state_dict(tensors)
     return network
+
+
+class Sketching(TorchFunctionMode):
+    """Makes large tensors without memory, and leaves out what fills tensors with first values, which nobody reads.
+
+    Small ones are made as ever: without memory, torch would import its compiler to work with them.
+    """
+
+    MAKING = (torch.empty, torch.zeros, torch.ones, torch.full, torch.randn, torch.rand)
+    FILLING = (torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.zero_, torch.Tensor.fill_, torch.Tensor.copy_)
+
+    SCALING = (torch.Tensor.mul_, torch.Tensor.mul, torch.Tensor.__mul__, torch.Tensor.__rmul__)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Make or fill as a sketch does; all else as it is."""
+        kwargs = kwargs or {}
+        if func in self.FILLING or getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        if func in self.SCALING and args[0].is_meta:
+            return args[0]
+        if func in self.MAKING:
+            size = kwargs.get("size", args[0] if args and not isinstance(args[0], int) else args)
+            if math.prod(size) > LARGE:
+                kwargs = kwargs | {"device": "meta"}
+            if func in (torch.randn, torch.rand):
+                func, kwargs = torch.empty, {name: value for name, value in kwargs.items() if name != "generator"}
+        return func(*args, **kwargs)
 
 
 def check_agreement(wanted: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:

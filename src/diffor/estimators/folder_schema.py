@@ -127,7 +127,7 @@ CORE_STATE = Record({
     "kinds": ListOf(Record({"settings": NETWORKS, "n_folds": Whole(1, LAYERS), "n_priors": Whole(0, 100)}), most=100),
 })  # fmt: skip
 CONFORMAL = Record({"scores": NUMBERS, "n_rows": Whole(1, MANY), "widest": ListOf(Number(), 2, 2)})
-IMAGE_INPUTS = Record({"side": Whole(1, 4096), "crop": Number(1e-3, 1), "fit": Text(known=FITS),
+IMAGE_INPUTS = Record({"side": Whole(1, 1024), "crop": Number(1e-3, 1), "fit": Text(known=FITS),
                        "broken": Text(known=BROKEN_CHOICES), "n_workers": optional(Whole(0, 4096)),
                        "cache_bytes": Whole(0, 2**60)})  # fmt: skip
 DATA = Record({"rows": Whole(0, 2**60), "validation_rows": Whole(0, 2**60),

@@ -8,10 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffor.encoders.images.networks import IMAGE_ENCODERS
 from diffor.files.schema import MisfitError
 from diffor.methods import METHODS
 from diffor.priors import PriorRows
 from diffor.training.loop import limit_threads
+
+TRIAL_SIDE = 64
+"""Pixels of the image that convolutional networks are asked about."""
 
 
 def try_one_row(estimator: Any) -> None:
@@ -36,7 +40,9 @@ def _typical_row(estimator: Any) -> tuple[Tensor, ...]:
     numbers = torch.zeros(1, columns.n_numbers)
     codes = torch.zeros(1, len(columns.category_sizes), dtype=torch.int64)
     if reader is not None:
-        side = reader.inputs.side
+        # Convolutions take any side, and large images much time; other networks may take their own side only.
+        is_any = estimator.settings_.encoder in IMAGE_ENCODERS
+        side = min(reader.inputs.side, TRIAL_SIDE) if is_any else reader.inputs.side
         image = torch.zeros(1, 3, side, side, dtype=torch.uint8)
         if reader.frozen is None:
             return (image, numbers, codes) if columns.columns else (image,)

@@ -24,8 +24,7 @@ def bisection_nodes(n_classes: int) -> Tensor:
     [[1, 1, 1, 1, 1], [2, 3, 3, 3, 3], [5, 6, 6, 7, 7], [11, 12, 13, 14, 15]]
     """
     n_halvings = (n_classes - 1).bit_length()
-    # On the CPU even where a network is only sketched: sizes of layers are read from here.
-    leaves = torch.arange(n_classes, device="cpu") + 2 ** (n_halvings + 1) - n_classes
+    leaves = torch.arange(n_classes) + 2 ** (n_halvings + 1) - n_classes
     return torch.stack([leaves >> (n_halvings - step) for step in range(n_halvings + 1)])
 
 
