@@ -75,8 +75,10 @@ def restore(
         check_network(folder, config, encoder)
         estimator = estimator_of(kind, config, tensors, encoder)
         try_one_row(estimator)
-    except (CheckpointError, ImportError):  # a package that the user has yet to install is no fault of the folder
+    except CheckpointError:
         raise
+    except ImportError as error:  # a package that the user has yet to install
+        raise CheckpointError(f"{folder} cannot be loaded here: {error}") from error
     except MisfitError as error:
         raise CheckpointError(f"{folder} is not as a fitted model is saved: {error}; {CURE}") from error
     except Exception as error:  # of what a stranger has written, anything may go wrong
@@ -174,6 +176,8 @@ def _restore_networks(estimator: Any, config: dict[str, Any], tensors: dict[str,
     of_images = {name: tensor for name, tensor in tensors.items() if name.startswith(BACKBONE)}
     if config.get("images") is not None:
         _restore_images(estimator, ImageInputs.from_json(config["images"]), of_images)
+    elif of_images:
+        raise MisfitError(f"{min(of_images)} belongs to a network of images, but the model reads none")
     estimator.encoders_ = list(config["encoders"])
     beside = of_priors.keys() | of_images.keys()
     own = {name: tensor for name, tensor in tensors.items() if name not in beside}

@@ -247,7 +247,8 @@ def _check_core(config: dict[str, Any], settings: Settings) -> None:
         if len(encoders) != settings.n_members:
             raise MisfitError(f"encoders must be {settings.n_members}, as settings.n_members says")
         for place, name in enumerate(encoders):
-            Text(known=(*ENCODERS, IMAGES)).check(name, f"encoders[{place}]")
+            known = ENCODERS if config["columns"] else (IMAGES,) if config["images"] else ENCODERS
+            Text(known=tuple(known)).check(name, f"encoders[{place}]")
         return
     borders = core["borders"]
     if len(borders["is_atom"]) != len(borders["edges"]):
