@@ -20,7 +20,7 @@ import diffor
 from diffor import DiffoRClassifier, DiffoRRegressor
 from diffor.core.cdf_prediction import N_SAMPLES
 from diffor.metrics import scorer
-from diffor.training.checkpoint import CheckpointError
+from diffor.training.checkpoint import CheckpointError, signed
 
 QUICK = {"preset": "fast", "prior": None, "max_steps": 30, "random_state": 0, "verbose": 0}
 ADVISED = {**QUICK, "prior": "trees"}
@@ -536,11 +536,11 @@ def test_loading_names_what_does_not_fit(fitted, tmp_path):
         DiffoRClassifier.load(tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     for change, message in [
-        ({"core": config["core"] | {"kinds": []}}, "does not describe its weights"),
+        ({"core": config["core"] | {"kinds": []}}, "the weights hold what no network has: kinds."),
         ({"estimator": "os.system"}, "holds an unknown estimator, 'os.system'"),
-        ({"columns": "nonsense"}, "does not describe its weights"),
+        ({"columns": "nonsense"}, "columns must be a list of 0 to 100000000 values, but is 'nonsense'; it was damaged"),
     ]:
-        (tmp_path / "model" / "config.json").write_text(json.dumps(config | change))
+        (tmp_path / "model" / "config.json").write_text(json.dumps(signed(config | change)))
         with pytest.raises(CheckpointError, match=re.escape(message)):
             diffor.load(tmp_path / "model")
 
@@ -549,7 +549,7 @@ def test_a_model_of_a_gpu_loads_where_there_is_none(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     config["params"]["device"] = "cuda:0"
-    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model" / "config.json").write_text(json.dumps(signed(config)))
     assert diffor.load(tmp_path / "model").predict(make_table(3)[0]).shape == (3,)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 import torch
 from sklearn.neighbors import KNeighborsRegressor
 
-from diffor import DiffoRRegressor
+import diffor
+from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.estimators.cross_fitting import Learners
 from diffor.priors import BoostedTrees
 from diffor.training.checkpoint import CheckpointError
@@ -145,6 +147,22 @@ def test_a_regressor_of_the_users_own_advises_but_stays_out_of_folders(tmp_path)
     with pytest.raises(TypeError, match="the prior KNeighborsRegressor of your own cannot be saved"):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("kind", [DiffoRRegressor, DiffoRClassifier, OrdinalRegressor])
+def test_folders_of_older_versions_say_that_they_must_be_fitted_again(tmp_path, kind):
+    X, y = make_data()
+    settings = {"max_steps": 1, "encoder": "plain", "verbose": 0}
+    kind(**settings).fit(X, y.round() if kind is DiffoRClassifier else y).save(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {"format": 1, "version": "0.0.9"}))
+    with pytest.raises(
+        CheckpointError, match=r"has format 1, .*that wrote it \(diffor 0\.0\.9\), or fit the model again"
+    ):
+        diffor.load(tmp_path / "model")
+    with pytest.raises(CheckpointError, match="fit the model again"):
+        kind.load(tmp_path / "model")
 
 
 def test_out_of_fold_answers_leave_out_what_was_never_held_out():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-from diffor.cli.model_folder import NOTES, check_model_output, columns_by_kind, load_model, save_model
+from diffor.cli.model_folder import NOTES, check_model_output, columns_by_kind, load_model, read_notes, save_model
 from diffor.cli.options import add_command, as_count, as_seed
 from diffor.cli.usage import UsageError, library_messages
 from diffor.files import tables
@@ -60,10 +59,10 @@ def run(arguments: argparse.Namespace) -> None:
 def _notes(folder: Path) -> dict[str, Any] | None:
     """What the teacher's folder remembers of its columns, the student's too; None where no command fitted it."""
     try:
-        return dict(json.loads((folder / NOTES).read_text()))
+        return read_notes(folder)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError) as error:
+    except ValueError as error:
         raise UsageError(f"{folder / NOTES} must be JSON, but it is damaged; delete it or fit again") from error
 
 

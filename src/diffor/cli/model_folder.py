@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ from diffor.cli.usage import UsageError, library_messages, require_columns
 from diffor.errors import did_you_mean
 from diffor.files import tables
 from diffor.files.claims import wait_for
+from diffor.files.guarded import read_json_file, root_of
+from diffor.files.schema import ListOf, MapOf, Record, Text, optional
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
 NOTES = "cli.json"
 """File in a model folder that remembers which columns were target, weight and beside the features, or left out."""
+_COLUMN = Text(10_000)
+RULE_OF_NOTES = Record({"target": _COLUMN}, {"weight": optional(_COLUMN), "side": MapOf(_COLUMN),
+                                             "dropped": optional(ListOf(_COLUMN))})  # fmt: skip
 
 
 def check_model_output(out: Path, force: bool, checkpoint: str | None) -> None:
@@ -68,13 +74,26 @@ def load_model(folder: Path, may_read_images: bool = False) -> Estimator:
     return model
 
 
+def read_notes(folder: Path) -> dict[str, Any]:
+    """What a model's folder remembers of its columns; FileNotFoundError where it remembers nothing.
+
+    It may come from a stranger: only text is taken from it.
+    """
+    path = folder / NOTES
+    if not os.path.lexists(path):
+        raise FileNotFoundError(path)
+    notes = read_json_file(path, root_of(folder))
+    RULE_OF_NOTES.check(notes, "")
+    return dict(notes)
+
+
 def remembered_target(folder: Path) -> str:
     """The column that a model was fitted to predict."""
     try:
-        target = json.loads((folder / NOTES).read_text())["target"]
+        target = read_notes(folder)["target"]
     except FileNotFoundError:
         raise UsageError(f"--target must be given, but {folder} does not remember one; add --target COL") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise UsageError(f"{folder / NOTES} must name the target, but it is damaged; pass --target COL") from error
     return str(target)
 
@@ -111,11 +130,10 @@ def side_columns(model: Any, folder: Path, duration: str | None, names: Sequence
 def remembered_sides(folder: Path) -> dict[str, str] | None:
     """The column of each side that a model was fitted with; None where its folder remembers nothing."""
     try:
-        sides = json.loads((folder / NOTES).read_text()).get("side", {})
-        return {str(side): str(column) for side, column in sides.items()}
+        return dict(read_notes(folder).get("side", {}))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, AttributeError) as error:
+    except ValueError as error:
         raise UsageError(f"{folder / NOTES} must name the side columns, but it is damaged; "
                          "pass --duration COL") from error  # fmt: skip
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import socket
 from pathlib import Path
 from typing import Any, NoReturn
 
-from diffor.cli.model_folder import NOTES, load_model, remembered_sides
+from diffor.cli.model_folder import load_model, read_notes, remembered_sides
 from diffor.cli.options import add_command, as_count, as_float, as_seconds
 from diffor.cli.usage import UsageError
+from diffor.files.guarded import read_json_file
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 TOKEN_VARIABLE = "DIFFOR_TOKEN"
@@ -158,11 +158,10 @@ def _load(folder: Path) -> Any:
 def _facts(folder: Path) -> dict[str, Any]:
     """What the folder knows of the model: its name, the target's, and which version wrote it."""
     try:
-        notes = json.loads((folder / NOTES).read_text())
-        target = str(notes["target"])
-    except (OSError, ValueError, KeyError, TypeError):
+        target = read_notes(folder)["target"]
+    except (OSError, ValueError):
         target = None  # fitted in Python, where targets have no name
-    version = json.loads((folder / "config.json").read_text()).get("version")
+    version = read_json_file(folder / "config.json").get("version")
     return {"name": folder.resolve().name, "target": target, "fitted_with": version}
 
 

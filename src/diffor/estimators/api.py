@@ -140,7 +140,7 @@ def load(folder: str | Path, encoder: nn.Module | None = None) -> Estimator:
     """Read whichever estimator a folder holds; ``encoder`` is the network if it was fitted with one of your own."""
     config, tensors = load_folder(Path(folder))
     name = config.get("estimator")
-    if name not in ESTIMATORS:
-        raise CheckpointError(f"{folder} holds an unknown estimator, {name!r}: a newer DiffoR may have written it")
+    if not isinstance(name, str) or name not in ESTIMATORS:
+        raise CheckpointError(f"{folder} holds an unknown estimator, {name!r:.80}: a newer DiffoR may have written it")
     model: Estimator = restore(ESTIMATORS[name], Path(folder), config, tensors, encoder)
     return model

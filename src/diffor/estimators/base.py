@@ -251,7 +251,7 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
         config, tensors = load_folder(Path(folder))
         if config.get("estimator") != cls.__name__:
             raise CheckpointError(
-                f"{folder} holds a {config.get('estimator')}, not a {cls.__name__}: use diffor.load(folder)"
+                f"{folder} holds a {config.get('estimator')!s:.80}, not a {cls.__name__}: use diffor.load(folder)"
             )
         model: Self = restore(cls, Path(folder), config, tensors, encoder)
         return model

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from diffor.estimators.folder import OF_THE_MACHINE, file_name_only
 from diffor.estimators.model_card import model_card
 from diffor.training.checkpoint import CheckpointError, new_folder, write_files
 
@@ -70,9 +71,10 @@ def _carrier_class() -> Any:
 
         def _save_pretrained(self, save_directory: Path) -> None:
             config, tensors = self.model.saved_state()
-            # A folder of the machine it was trained on is nobody else's business.
-            params = config["params"] | {"checkpoint_dir": None}
-            write_files(save_directory, config | {"params": params}, tensors)
+            # Files and folders of the machine it was trained on are nobody else's business.
+            params = config["params"] | dict.fromkeys(OF_THE_MACHINE)
+            settings = config["settings"] | file_name_only(config["settings"])
+            write_files(save_directory, config | {"params": params, "settings": settings}, tensors)
 
         def generate_model_card(self, *args: Any, **card: Any) -> Any:
             return ModelCard(model_card(self.model, **card))

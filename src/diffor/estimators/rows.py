@@ -92,6 +92,21 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def is_available(name: str) -> bool:
+    """Whether this machine has a device that a model names.
+
+    >>> is_available("cpu"), is_available("cuda:999")
+    (True, False)
+    """
+    kind, _, number = name.partition(":")
+    if kind in ("auto", "cpu"):
+        return True
+    if kind == "mps":
+        return torch.backends.mps.is_available()
+    module = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None)}.get(kind)
+    return module is not None and module.is_available() and int(number or 0) < module.device_count()
+
+
 def make_image_reader(settings: Settings, encoder: str | nn.Module, device: torch.device) -> ImageReader | None:
     """How images are read, if the encoder is one of images, with the frozen network if there is to be one."""
     if not reads_images(settings.encoder):

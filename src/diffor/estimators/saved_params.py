@@ -12,6 +12,7 @@ from torch import nn
 
 from diffor.encoders.images.choice import NETWORK
 from diffor.estimators.settings import Settings
+from diffor.files.schema import MisfitError
 from diffor.training.checkpoint import CheckpointError
 from diffor.training.loop import Rows
 
@@ -48,15 +49,26 @@ def _as_json_entry(value: Any) -> Any:
 
 
 def from_json_params(params: dict[str, Any]) -> dict[str, Any]:
-    """The inverse of :func:`as_json_params`."""
-    restored: dict[str, Any] = {}
-    for name, value in params.items():
-        if isinstance(value, dict) and "dict" in value:
-            value = from_json_params(value["dict"])
-        elif isinstance(value, dict):
-            value = float(value["float"]) if "float" in value else tuple(value["tuple"])
-        restored[name] = value
-    return restored
+    """The inverse of :func:`as_json_params`.
+
+    >>> from_json_params({"ema": {"float": "inf"}, "bounds": {"tuple": [0, 1]}, "method_settings": {"dict": {"a": 1}}})
+    {'ema': inf, 'bounds': (0, 1), 'method_settings': {'a': 1}}
+    """
+    return {name: _from_json(value, name) for name, value in params.items()}
+
+
+def _from_json(value: Any, name: str) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        (kind, inner), *_ = value.items()
+        if kind == "dict" and isinstance(inner, dict):
+            return from_json_params(inner)
+        if kind == "tuple" and isinstance(inner, list):
+            return tuple(inner)
+        if kind == "float" and inner in ("inf", "-inf", "nan"):
+            return float(inner)
+    raise MisfitError(f"{name[:80]} must be spelled as a dict, a tuple or a float, but is an object of {len(value)}")
 
 
 def name_run(settings: Settings, data: Rows) -> str:

@@ -43,6 +43,10 @@ class Choice:
         """The value if it is among them, or the first of them."""
         return value if value in self.options else self.options[0]
 
+    def has(self, value: Any) -> bool:
+        """Whether the value is one of them."""
+        return value in self.options
+
     def distribution(self) -> Any:
         """The same for Optuna."""
         from optuna.distributions import CategoricalDistribution
@@ -61,6 +65,10 @@ class Range:
     def nearest(self, value: Any) -> float:
         """The value, moved into the range."""
         return float(min(max(value, self.low), self.high))
+
+    def has(self, value: Any) -> bool:
+        """Whether the value lies between them."""
+        return isinstance(value, (int, float)) and self.low <= value <= self.high
 
     def distribution(self) -> Any:
         """The same for Optuna."""

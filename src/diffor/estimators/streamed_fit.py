@@ -28,6 +28,8 @@ from diffor.estimators.grades import GradeEstimator
 from diffor.estimators.inputs import PassedRows
 from diffor.estimators.settings import train_on_encoder
 from diffor.files.atomic import write_atomically
+from diffor.files.guarded import read_json_file
+from diffor.files.schema import Record, Whole
 from diffor.files.tables import DataError
 from diffor.training.batches import Rows
 from diffor.training.checkpoint import CheckpointError
@@ -290,7 +292,7 @@ class _StreamedFit:
         if self.model.checkpoint_dir is None:
             return wanted or self.world.size
         path = Path(self.model.checkpoint_dir) / PLAN
-        begun = self.world.answer(lambda: json.loads(path.read_text())["shards"] if path.exists() else None)
+        begun = self.world.answer(lambda: read_shards(path))
         if begun is not None and wanted is not None and wanted != begun:
             raise CheckpointError(
                 f"a run must keep its number of shards, but got shards={wanted} and {path} says {begun}; leave it out, "
@@ -300,6 +302,18 @@ class _StreamedFit:
         if begun is None and self.world.is_first:
             write_atomically(path, json.dumps({"shards": shards}).encode())
         return shards
+
+
+def read_shards(path: Path) -> int | None:
+    """The number of shards that a run was begun with; None where none was."""
+    if not path.exists():
+        return None
+    try:
+        plan = read_json_file(path)
+        Record({"shards": Whole(1, 2**20)}).check(plan, "")
+    except UserError as error:
+        raise CheckpointError(f"{path} is damaged: {error}; delete the checkpoint folder to start anew") from error
+    return int(plan["shards"])
 
 
 def fit_inputs(sample: pd.DataFrame, found: Survey, hash_buckets: int | None) -> TabularInputs:

@@ -160,11 +160,14 @@ class _Search:
         import optuna
 
         storage = None if path is None else f"sqlite:///{Path(path).absolute()}"
+        if path is not None and Path(path).exists() and not Path(path).is_file():  # a pipe would be waited for
+            raise UserError(f"study must be a file, but {path} is none; choose another")
         try:
             self.study = optuna.create_study(storage=storage, study_name=STUDY, load_if_exists=True)
             known = self.study.user_attrs.get("fingerprint")
             if known is None:
                 self.study.set_user_attr("fingerprint", fingerprint)
+            trials = self.study.get_trials(deepcopy=False)
         except Exception as error:
             reason = " ".join(str(error).split())[:200]
             raise UserError(
@@ -177,7 +180,7 @@ class _Search:
                 "choose another file or delete it"
             )
         running = optuna.trial.TrialState.RUNNING
-        trials = self.study.get_trials(deepcopy=False)
+        self.check_trials(trials, path)
         for trial in trials:
             if trial.state == running:
                 self.put_back(optuna.trial.Trial(self.study, trial._trial_id), "the process ended")
@@ -186,6 +189,20 @@ class _Search:
             # Only the sampler reads these: the trial itself is the estimator as it is.
             defaults = {name: one.nearest(settings[name]) for name, one in self.space.items()}
             self.study.enqueue_trial(defaults, user_attrs={AS_GIVEN: True})
+
+    def check_trials(self, trials: list[Any], path: str | Path | None) -> None:
+        """Refuse trials that this search did not make: what they name is set on the estimator, and fitted."""
+        known = {name: one.distribution() for name, one in self.space.items()}
+        for trial in trials:
+            strange = [name for name, one in trial.distributions.items() if known.get(name) != one]
+            given = trial.params | (trial.system_attrs.get("fixed_params") or {})  # those that wait are fixed only
+            strange += [name for name, value in given.items() if name not in known or not self.space[name].has(value)]
+            if strange or not (trial.value is None or np.isfinite(trial.value)):
+                what = f"sets {strange[0]!r}" if strange else f"has the score {trial.value}"
+                raise UserError(
+                    f"study must hold trials of this search, but trial {trial.number} of {path} {what}, which it never "
+                    "does; choose another file or delete it"
+                )
 
     def put_back(self, trial: Any, reason: str) -> None:
         """Put a trial that did not end in line again, then close it."""

@@ -12,13 +12,14 @@ from torch import Tensor
 from tqdm import tqdm
 
 from diffor.errors import UserError, did_you_mean
+from diffor.files.schema import MisfitError
 from diffor.priors.boosting import BoostedTrees, CatBoostTrees, LightGBMTrees
-from diffor.priors.contract import Answers, Floats, Prior, PriorRows, RowNumbers, under_prefix, with_prefix
+from diffor.priors.contract import Answers, Floats, Prior, PriorRows, Read, RowNumbers, under_prefix, with_prefix
 from diffor.priors.estimator import EstimatorPrior
 from diffor.priors.forest import Forest
 from diffor.priors.gaussian_process import GaussianProcess, RankProcess
 
-__all__ = ["PRIORS", "FittedPriors", "Prior", "PriorRows", "fit_priors", "make_prior"]
+__all__ = ["PRIORS", "FittedPriors", "Prior", "PriorRows", "Read", "fit_priors", "make_prior"]
 
 PRIORS: dict[str, type[Prior]] = {
     kind.name: kind for kind in (BoostedTrees, LightGBMTrees, CatBoostTrees, GaussianProcess, RankProcess, Forest)
@@ -51,13 +52,24 @@ class FittedPriors:
         return tensors
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor]) -> FittedPriors:
-        """Rebuild priors from :meth:`to_tensors`; other tensors may stand beside them."""
+    def from_tensors(cls, tensors: dict[str, Tensor], read: Read | None = None) -> FittedPriors:
+        """Rebuild priors from :meth:`to_tensors`; other tensors may stand beside them.
+
+        Where ``read`` says what they read, they are checked to the last tensor: they may come from a stranger.
+        """
         owned = under_prefix(tensors, "prior.")
         names = dict(sorted((int(key.split(".")[0]), key.split(".")[1]) for key in owned))
-        return cls(
+        fitted = cls(
             [make_kind(name).from_tensors(under_prefix(owned, f"{place}.{name}.")) for place, name in names.items()]
         )
+        if read is not None:
+            unused = {f"prior.{name}" for name in owned} - fitted.to_tensors().keys()
+            if list(names) != list(range(len(names))) or unused:
+                raise MisfitError(f"priors must be numbered from 0 on, each with its own tensors, but got {min(unused)}"
+                                  if unused else "priors must be numbered from 0 on")  # fmt: skip
+            for prior in fitted.priors:
+                prior.check(read)
+        return fitted
 
 
 def fit_priors(

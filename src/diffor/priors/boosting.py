@@ -6,6 +6,7 @@ from torch import Tensor
 
 from diffor.priors.contract import (
     Floats,
+    Read,
     under_prefix,
     with_prefix,
 )
@@ -62,6 +63,12 @@ class BoostedTrees(PlacePrior):
         """The mean of the folds' trees. **Shape:** -> ``(n,)``."""
         assert self.place is not None
         return self.place.predict(inputs)
+
+    def check(self, read: Read) -> None:
+        """Refuse what was not learned from such rows."""
+        super().check(read)
+        assert self.place is not None
+        self.place.check(f"{self.name}.place", read)
 
     def place_tensors(self) -> dict[str, Tensor]:
         """The folds' trees and codings, by name."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from diffor.files.schema import MisfitError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,6 +83,51 @@ class Prior(ABC):
     @abstractmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Prior:
         """Rebuild a prior from :meth:`to_tensors`."""
+
+    def check(self, read: Read) -> None:
+        """Refuse tensors that were not learned from such rows: they may come from a file that somebody changed."""
+        raise NotImplementedError(f"{type(self).__name__} does not come from files")
+
+
+class Read(NamedTuple):
+    """What priors read of a row: so many numbers, and for each category so many codes."""
+
+    n_numbers: int
+    code_counts: list[int]
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of numbers and coded categories; at least one."""
+        return max(self.n_numbers + len(self.code_counts), 1)
+
+
+Shape = tuple[int | None, ...]
+
+
+def check_tensor(
+    name: str, tensor: Tensor, dtype: torch.dtype, shape: Shape, low: float | None = None, high: float | None = None
+) -> None:
+    """Refuse a tensor of another kind or shape (None is any length), with NaN, or with values out of a range.
+
+    Without a range, numbers must be finite.
+
+    >>> check_tensor("chosen", torch.tensor([3]), torch.int64, (None,), 0, 2)
+    Traceback (most recent call last):
+    diffor.files.schema.MisfitError: chosen must lie from 0 to 2, but reaches from 3 to 3
+    """
+    fits = len(shape) == tensor.ndim and all(
+        wanted in (None, given) for wanted, given in zip(shape, tensor.shape, strict=True)
+    )
+    kind = str(dtype).removeprefix("torch.")
+    if tensor.dtype != dtype or not fits:
+        wanted = tuple("any" if length is None else length for length in shape)
+        raise MisfitError(f"{name} must be {kind} of shape {wanted}, but is {tensor.dtype} of {tuple(tensor.shape)}")
+    if tensor.is_floating_point() and (tensor.isnan().any() or (low is None and tensor.isinf().any())):
+        raise MisfitError(f"{name} must hold finite numbers, but some are not")
+    if low is not None and high is not None and tensor.numel():
+        least, most = tensor.min().item(), tensor.max().item()
+        if least < low or most > high:
+            raise MisfitError(f"{name} must lie from {low} to {high}, but reaches from {least} to {most}")
 
 
 def as_answers(place: Any, spread: Any) -> Answers:

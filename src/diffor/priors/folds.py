@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 
 from diffor.errors import UserError
+from diffor.files.schema import MisfitError
 from diffor.priors.contract import (
     Answers,
     Floats,
     Prior,
     PriorRows,
+    Read,
     RowNumbers,
     as_answers,
+    check_tensor,
     counted_rows,
     under_prefix,
     whole_folds,
@@ -126,6 +129,14 @@ class FoldModels:
             total = total + part.predict(columns)
         return total
 
+    def check(self, name: str, read: Read, n_beside: int = 0) -> None:
+        """Refuse what was not learned from such rows, with ``n_beside`` further columns for all folds."""
+        if not self.chosen or len({len(chosen) for chosen in self.chosen}) > 1:
+            raise MisfitError(f"{name} must choose equally many columns in each of one fold or more, but does not")
+        for fold, (levels, chosen) in enumerate(zip(self.levels, self.chosen, strict=True)):
+            check_coding(f"{name}.{fold}", read, levels, chosen)
+        self.trees.check(f"{name}.trees", len(self.chosen) * len(self.chosen[0]) + n_beside)
+
     def to_tensors(self) -> dict[str, Tensor]:
         """Trees and codings by name."""
         tensors = with_prefix(self.trees._asdict(), "trees.")
@@ -143,6 +154,19 @@ class FoldModels:
             levels.append([named[str(column)] for column in range(len(named))])
         chosen = [tensors[f"{fold}.chosen"] for fold in range(len(levels))]
         return cls(Trees(**under_prefix(tensors, "trees.")), levels, chosen)
+
+
+def check_coding(name: str, read: Read, levels: list[Tensor], chosen: Tensor) -> None:
+    """Refuse means of levels, and places of columns, that do not belong to such rows."""
+    if len(levels) != len(read.code_counts):
+        raise MisfitError(
+            f"{name}.levels must be {len(read.code_counts)}, one for each category, but are {len(levels)}"
+        )
+    for place, (means, count) in enumerate(zip(levels, read.code_counts, strict=True)):
+        check_tensor(f"{name}.levels.{place}", means, torch.float32, (None,))
+        if not 1 <= len(means) <= count + 1:
+            raise MisfitError(f"{name}.levels.{place} must have 1 to {count + 1} entries, but has {len(means)}")
+    check_tensor(f"{name}.chosen", chosen, torch.int64, (None,), 0, read.n_columns - 1)
 
 
 def _widen(table: Floats, beside: Floats | None, rows: RowNumbers) -> Floats:
@@ -186,6 +210,11 @@ class SpreadModel(NamedTuple):
         logs = self.models.predict(inputs, place.clamp(0, 1))
         common, factor = self.scale.tolist()
         return logs.exp().add_(common).mul_(factor)
+
+    def check(self, name: str, read: Read) -> None:
+        """Refuse what was not learned from such rows."""
+        self.models.check(f"{name}.models", read, n_beside=1)
+        check_tensor(f"{name}.scale", self.scale, torch.float32, (2,), 0, 1e6)
 
     def to_tensors(self) -> dict[str, Tensor]:
         """The models and the scale, by name."""
@@ -233,6 +262,10 @@ class PlacePrior(Prior):
         """Everything needed to answer, by name."""
         spread = self._fitted_spread("is saved")
         return self.place_tensors() | with_prefix(spread.to_tensors(), "spread.")
+
+    def check(self, read: Read) -> None:
+        """Refuse what was not learned from such rows."""
+        self._fitted_spread("is checked").check(f"{self.name}.spread", read)
 
     def _fitted_spread(self, what: str) -> SpreadModel:
         if self.spread is None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from diffor.priors.contract import (
     Floats,
+    Read,
     counted_rows,
     means_of_others,
     under_prefix,
@@ -71,6 +72,12 @@ class Forest(PlacePrior):
         """The mean of the trees. **Shape:** -> ``(n,)``."""
         assert self.trees is not None
         return self.trees.predict(read(inputs), MAX_TREE_DEPTH)
+
+    def check(self, read: Read) -> None:
+        """Refuse what was not learned from such rows."""
+        super().check(read)
+        assert self.trees is not None
+        self.trees.check(f"{self.name}.trees", read.n_columns)
 
     def place_tensors(self) -> dict[str, Tensor]:
         """The trees, by name."""

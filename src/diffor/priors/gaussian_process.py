@@ -8,10 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diffor.files.schema import MisfitError
 from diffor.priors.contract import (
     Floats,
     PriorRows,
+    Read,
     RowNumbers,
+    check_tensor,
     counted_rows,
     means_of_others,
     under_prefix,
@@ -181,6 +184,20 @@ class GaussianProcess(PlacePrior):
         self.answer = self.answer or ProcessAnswer.of(self.kernel, self.known, self.slopes)
         # Worths of rows that lie close together are large and of either sign: single precision would lose four digits.
         return self.answer.predict(self.columns.read(inputs).double()).mul_(spread).add_(mean).float()
+
+    def check(self, read: Read) -> None:
+        """Refuse what was not learned from such rows."""
+        super().check(read)
+        check_tensor(f"{self.name}.target", self.target_scale, torch.float64, (2,), -1e3, 1e3)
+        if self.columns is None:
+            return
+        self.columns.check(f"{self.name}.columns", read)
+        n_columns = len(self.columns.chosen)
+        check_tensor(f"{self.name}.known", self.known, torch.float64, (None, n_columns))
+        if not len(self.known):
+            raise MisfitError(f"{self.name}.known must hold a row at least, but has none")
+        check_tensor(f"{self.name}.slopes", self.slopes, torch.float64, (len(self.known),))
+        self.kernel.check(f"{self.name}.kernel", n_columns)
 
     def place_tensors(self) -> dict[str, Tensor]:
         """Everything needed to find places, by name."""

@@ -9,7 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from diffor.priors.contract import check_tensor
+
 MIN_NOISE = 1e-5
+FAR = 300.0
+"""Logarithms beyond this, up or down, are of no kernel that rows were answered with."""
 LENGTH_PENALTY = 0.1
 """How strongly the logarithm of each length is drawn to that of the square root of the number of columns."""
 SUM_PENALTY, FIRST_SUMS = 8.0, 0.05
@@ -44,6 +48,13 @@ class Kernel(NamedTuple):
     def noise(self) -> Tensor:
         """Variance of the noise. **Shape:** ``()``."""
         return self.log_scales[2].exp() + MIN_NOISE
+
+    def check(self, name: str, n_columns: int) -> None:
+        """Refuse settings that are none of a kernel of so many columns."""
+        check_tensor(f"{name}.log_lengths", self.log_lengths, torch.float64, (n_columns,), -FAR, FAR)
+        check_tensor(f"{name}.log_scales", self.log_scales, torch.float64, (3,), -FAR, FAR)
+        check_tensor(f"{name}.is_smooth", self.is_smooth, torch.bool, ())
+        check_tensor(f"{name}.sums", self.sums, torch.float64, (n_columns, None))
 
     def scaled(self, rows: Tensor) -> Tensor:
         """Columns by their lengths, and the sums beside them. **Shape:** ``(n, p)`` -> ``(n, p + r)``."""

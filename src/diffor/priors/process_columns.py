@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diffor.priors.contract import Floats, RowNumbers, under_prefix, with_prefix
+from diffor.files.schema import MisfitError
+from diffor.priors.contract import Floats, Read, RowNumbers, check_tensor, under_prefix, with_prefix
 from diffor.priors.design import choose_columns, code_by_others, read_columns, take, target_encoding
+from diffor.priors.folds import check_coding
 
 FAR, FAR_IN_RANKS = 5.0, 2.5
 """Where numbers end."""
@@ -31,6 +33,11 @@ class Standard(NamedTuple):
         scale = np.sqrt(np.average((values - centre) ** 2, axis=0, weights=weights))
         scale[scale < 1e-6] = np.inf
         return cls(torch.from_numpy(centre), torch.from_numpy(scale))
+
+    def check(self, name: str, n_columns: int) -> None:
+        """Refuse what does not scale so many columns."""
+        check_tensor(f"{name}.centre", self.centre, torch.float64, (n_columns,))
+        check_tensor(f"{name}.scale", self.scale, torch.float64, (n_columns,), 1e-6, float("inf"))
 
     def transform(self, columns: Tensor) -> Tensor:
         """Scaled columns. **Shape:** ``(n, p)`` -> ``(n, p)`` float64."""
@@ -60,6 +67,14 @@ class Ranks(NamedTuple):
         share = ((values - low) / (high - low).clamp(min=1e-300)).clamp(0, 1)
         start = self.normals.gather(1, right - 1)
         return (start + share * (self.normals.gather(1, right) - start)).T.contiguous()
+
+    def check(self, name: str, n_columns: int) -> None:
+        """Refuse what does not rank so many columns."""
+        n_knots = self.knots.shape[-1] if self.knots.ndim else 0
+        check_tensor(f"{name}.knots", self.knots, torch.float64, (n_columns, n_knots))
+        check_tensor(f"{name}.normals", self.normals, torch.float64, (n_columns, n_knots), -FAR_IN_RANKS, FAR_IN_RANKS)
+        if n_knots < 2 or bool((self.knots.diff(dim=1) < 0).any()):
+            raise MisfitError(f"{name}.knots must be two or more that rise, but are not")
 
 
 def _knots(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -131,6 +146,11 @@ class ProcessColumns(NamedTuple):
     def read(self, inputs: tuple[Tensor, ...]) -> Tensor:
         """The columns of any rows. **Shape:** -> ``(n, k)`` float64."""
         return self.scale.transform(read_columns(inputs, self.levels, self.chosen))
+
+    def check(self, name: str, read: Read) -> None:
+        """Refuse what was not learned from such rows."""
+        check_coding(name, read, self.levels, self.chosen)
+        self.scale.check(f"{name}.scale", len(self.chosen))
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Everything by name."""

@@ -15,9 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from diffor.files.schema import MisfitError
+from diffor.priors.contract import check_tensor
+
 Floats = NDArray[np.floating]
 
 MAX_DEPTH = 10
+INFINITE = float("inf")
 PIECE = 1 << 15
 """Pairs of row and tree that are followed at a time: what they need stays in the processor's cache."""
 
@@ -37,6 +41,34 @@ class Trees(NamedTuple):
     """What stands at each node. **Shape:** ``(nodes,)``."""
     start: Tensor
     """What is predicted before the first tree. **Shape:** ``()``."""
+
+    def check(self, name: str, n_columns: int) -> None:
+        """Refuse tables that are no trees over so many columns: no row may leave them or walk in circles."""
+        n_nodes = len(self.value)
+        for part, dtype in (("limit", torch.float32), ("value", torch.float32)):
+            check_tensor(f"{name}.{part}", getattr(self, part), dtype, (n_nodes,), -INFINITE, INFINITE)
+        check_tensor(f"{name}.value", self.value, torch.float32, (n_nodes,))
+        check_tensor(f"{name}.start", self.start, torch.float32, ())
+        check_tensor(f"{name}.feature", self.feature, torch.int64, (n_nodes,), 0, n_columns - 1)
+        check_tensor(f"{name}.child", self.child, torch.int64, (n_nodes,), 0, n_nodes - 1)
+        check_tensor(f"{name}.roots", self.roots, torch.int64, (None,), 0, n_nodes - 1)
+        own, roots = torch.arange(n_nodes), self.roots
+        is_leaf = self.child == own
+        if not bool((self.limit[is_leaf] == INFINITE).all()):
+            raise MisfitError(f"{name}.limit must be infinite at leaves, but is finite at some")
+        left = self.child[~is_leaf]
+        # Every node but the roots is the child of one other, which stands before it in the same tree.
+        reached = torch.cat([roots, left, left + 1]).sort().values
+        tree = torch.bucketize(own, roots, right=True)
+        is_sound = (
+            bool((roots[:1] == 0).all()) and bool((roots.diff() > 0).all()) and bool((left > own[~is_leaf]).all())
+        )
+        if not (is_sound and torch.equal(reached, own)) or not torch.equal(tree[left], tree[~is_leaf]):
+            raise MisfitError(
+                f"{name}.child must lead from each root to all nodes of its tree, once each, but does not"
+            )
+        if not torch.equal(tree[left + 1], tree[~is_leaf]):
+            raise MisfitError(f"{name}.child must stay in its tree, but leads out of it")
 
     def predict(self, columns: Tensor, n_moves: int = MAX_DEPTH) -> Tensor:
         """Answer rows by so many moves from the roots. **Shape:** ``(n, p)`` -> ``(n,)``."""

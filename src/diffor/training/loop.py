@@ -24,9 +24,10 @@ from diffor.core.method import OrdinalEnsemble
 from diffor.core.prediction import Prediction
 from diffor.encoders.images.networks import learning_rate_groups
 from diffor.encoders.tabular.networks import sparse_tables
+from diffor.files.schema import Figure, ListOf, MapOf, MisfitError, Number, Record, Text, Whole, optional
 from diffor.training.batches import Batches, MemoryBatches, step_seed
 from diffor.training.batches import Rows as Rows
-from diffor.training.checkpoint import CheckpointError, checkpoint_lock, pack, unpack, write_atomically
+from diffor.training.checkpoint import CheckpointError, checkpoint_lock, digest_of, pack, unpack, write_atomically
 from diffor.training.optimizer import FlatAdam, RowAdagrad
 from diffor.training.tracking import Tracking
 
@@ -67,6 +68,15 @@ class TrainConfig:
     """Whether the model is scored before the first step, too: one that starts from priors may be best there."""
     diagnose: bool = False
     """Whether the history shall hold what methods say about their own training, at every evaluation."""
+
+
+FIGURES = ListOf(MapOf(Figure()), most=10_000_000)
+HISTORY = Record({
+    "records": FIGURES, "best_step": Whole(0, 2**60), "best_score": optional(Figure()),
+    "steps": Whole(0, 2**60), "rows": Whole(0, 2**60), "seconds": Number(0), "stopped": Text(200),
+    "diagnostics": FIGURES,
+})  # fmt: skip
+"""What a history may hold that comes from a file."""
 
 
 @dataclass
@@ -361,7 +371,26 @@ class TrainingRun:
             tensors[f"table.{place}"], tensors[f"squares.{place}"] = table, self.tables.squares[place]
         tensors |= {f"best_table.{place}": table for place, table in enumerate(self.best_tables)}
         facts = {"history": history, "fingerprint": self.fingerprint}
+        facts["digest"] = digest_of(tensors, facts)
         write_atomically(Path(str(self.config.checkpoint_dir)) / STATE, pack(tensors, facts))
+
+    def check_state(self, path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Refuse a checkpoint of this run that is damaged: training would go on from it without a word."""
+        try:
+            Record({"history": HISTORY, "fingerprint": Text(), "digest": Text(64)}).check(facts, "")
+        except MisfitError as error:
+            raise CheckpointError(f"{path} is damaged: {error}; delete it to start anew") from error
+        digest = facts.pop("digest")
+        wanted = dict.fromkeys(("values", "first", "second", "average"), self.average)
+        wanted |= {f"buffer.{name}": buffer for name, buffer in self.model.named_buffers()}
+        for place, table in enumerate(self.tables.tables):
+            wanted |= {f"table.{place}": table, f"squares.{place}": self.tables.squares[place]}
+        if "best" in tensors:
+            wanted |= {"best": self.average} | {f"best_table.{place}": part for place, part in
+                                               enumerate(self.tables.tables)}  # fmt: skip
+        fits = all(name in tensors and tensors[name].shape == own.shape for name, own in wanted.items())
+        if not fits or digest_of(tensors, facts) != digest:
+            raise CheckpointError(f"{path} is damaged: it is not what was written there; delete it to start anew")
 
     def resume(self) -> None:
         """Continue from the checkpoint folder, if it holds a run of the same data and settings."""
@@ -374,6 +403,7 @@ class TrainingRun:
             raise CheckpointError(
                 f"{path} belongs to a run with other data or settings: choose another checkpoint_dir or delete it"
             )
+        self.check_state(path, tensors, facts)
         self.history = History(**facts["history"])
         self.seconds_before = self.history.seconds
         self.optimizer.steps = self.history.steps
@@ -396,13 +426,14 @@ class TrainingRun:
 
 @contextmanager
 def limit_threads(count: int | None) -> Iterator[None]:
-    """Let torch use this many CPU threads for a while: 1 if None, all cores if negative.
+    """Let torch use this many CPU threads for a while: 1 if None, all cores if negative, never more than those.
 
     Networks this small gain little from several threads, and where another process keeps a core busy, threads that
     wait for each other make a step many times slower.
     """
     before = torch.get_num_threads()
-    wanted = 1 if count is None else count if count > 0 else (os.cpu_count() or 1)
+    cores = os.cpu_count() or 1  # of a million threads the first thousands would end the process
+    wanted = 1 if count is None else min(count, cores) if count > 0 else cores
     torch.set_num_threads(wanted)
     try:
         yield

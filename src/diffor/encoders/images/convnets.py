@@ -183,12 +183,14 @@ def load_weights(network: nn.Module, path: str | Path, ignored: Iterable[str] = 
         state = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
     found = {name: tensor for name, tensor in state.items() if not name.startswith(tuple(ignored))}
     own = network.state_dict()
+    unfit = [name for name, tensor in found.items() if tensor.is_floating_point() and not bool(tensor.isfinite().all())]
     # Files from before torch 0.4 do not count batches, and nothing depends on the count.
     missing = [name for name in own if name not in found and not name.endswith("num_batches_tracked")]
     faults = {
         "missing": missing,
         "unexpected": [name for name in found if name not in own],
         "of another shape": [name for name in found if name in own and found[name].shape != own[name].shape],
+        "not finite": unfit,
     }
     if any(faults.values()):
         told = "; ".join(f"{fault}: {_name_some(names)}" for fault, names in faults.items() if names)
@@ -197,6 +199,11 @@ def load_weights(network: nn.Module, path: str | Path, ignored: Iterable[str] = 
             "same network"
         )
     network.load_state_dict(own | found)
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor holds its numbers one by one: none that is sparse, quantised or without memory."""
+    return tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
 
 
 def _name_some(names: list[str]) -> str:
@@ -224,4 +231,10 @@ def _read_state(path: Path) -> dict[str, Tensor]:
             state = state[wrapping]
     if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
         raise UserError(f"{path} must be a state dict, but it is a {type(state).__name__}; save state_dict()")
+    strange = [name for name, tensor in state.items() if not isinstance(name, str) or not _is_plain(tensor)]
+    if strange:
+        raise UserError(
+            f"{path} must hold plain tensors by name, but has others: {_name_some([str(name) for name in strange])}; "
+            "save state_dict() of the network as it was trained"
+        )
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}

@@ -18,6 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from diffor.errors import UserError
+
 Floats = NDArray[np.float64]
 
 ATOM_SHARE = 0.02
@@ -171,4 +173,14 @@ class Borders:
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> Borders:
         """Rebuild borders from :meth:`to_json`."""
-        return cls(np.array(state["edges"]), np.array(state["is_atom"], dtype=bool), bool(state["is_discrete"]))
+        edges = np.array(state["edges"], dtype=np.float64)
+        return cls(edges, np.array(state["is_atom"], dtype=bool), bool(state["is_discrete"]))
+
+    def check(self) -> None:
+        """Refuse what no targets have: edges that do not rise within [0, 1], or too few of them."""
+        edges, fewest = self.edges, 1 if self.is_discrete else 2
+        rises = bool((np.diff(edges) > 0).all()) and bool(np.isfinite(edges).all())
+        if len(edges) < fewest or not rises or edges[0] < 0 or edges[-1] > 1 or len(self.is_atom) != len(edges):
+            raise UserError(
+                f"borders must be {fewest} or more edges that rise within [0, 1], but got {len(edges)} others"
+            )

@@ -158,7 +158,9 @@ class IncrementDiffusion(Method):
         self.denoiser = make_denoiser(denoiser, n_increments, n_features, width, n_layers, n_attention_heads, dropout)
         self.heads = IncrementHeads(n_increments)
         # One weight per time of the chain; before any are fitted, all rests on the last state.
-        self.register_buffer("fusion_weights", torch.eye(len(self.chain_times))[-1].clone())
+        weights = torch.zeros(len(self.chain_times))
+        weights[-1] = 1.0
+        self.register_buffer("fusion_weights", weights)
 
     # --- Algorithm 1, lines 2 to 12: training ---
 
