@@ -16,6 +16,7 @@ from diffor.methods.baselines.label_distributions import LABEL_DISTRIBUTION_METH
 from diffor.methods.baselines.lifetime import LIFETIME_METHODS
 from diffor.methods.baselines.lifetime_buckets import LIFETIME_BUCKET_METHODS
 from diffor.methods.baselines.lifetime_mixtures import LIFETIME_MIXTURE_METHODS
+from diffor.methods.baselines.ordinal_tokens import ORDINAL_TOKEN_METHODS
 from diffor.methods.baselines.patches import PATCH_METHODS
 from diffor.methods.baselines.point import POINT_METHODS
 from diffor.methods.baselines.quantiles import QUANTILE_METHODS
@@ -46,6 +47,7 @@ METHODS: dict[str, type[Method]] = {
     **TREE_METHODS,
     **BEHAVIOUR_METHODS,
     **TOKEN_METHODS,
+    **ORDINAL_TOKEN_METHODS,
     **LIFETIME_METHODS,
     **LIFETIME_MIXTURE_METHODS,
     **LIFETIME_BUCKET_METHODS,

@@ -13,14 +13,9 @@ from torch import Tensor
 
 from diffor.core.row_noise import row_keys
 from diffor.methods.baselines.bisection import BISECTION_METHODS, BisectionSequence, bisection_losses, bisection_nodes
+from diffor.methods.baselines.ordinal_tokens import ORDINAL_TOKEN_METHODS
 from diffor.methods.baselines.sequence_decoder import SequenceDecoder
-from diffor.methods.baselines.tokens import (
-    TOKEN_METHODS,
-    GenerativeOrdinal,
-    GenerativeRegression,
-    teacher_share,
-    windowed_value,
-)
+from diffor.methods.baselines.tokens import TOKEN_METHODS, GenerativeRegression, teacher_share, windowed_value
 from diffor.methods.baselines.vocabulary import (
     END,
     PADDING,
@@ -36,7 +31,7 @@ from diffor.methods.baselines.vocabulary import (
     with_even_quantiles,
 )
 
-CLASSES = {**TOKEN_METHODS, **BISECTION_METHODS}
+CLASSES = {**TOKEN_METHODS, **ORDINAL_TOKEN_METHODS, **BISECTION_METHODS}
 SMALL = {"width": 16, "n_layers": 1, "n_heads": 4, "n_hidden": 32, "dropout": 0.0}
 CASES = [(name, task) for name, method in CLASSES.items() for task in method.tasks]
 
@@ -299,20 +294,6 @@ def test_samples_follow_the_probabilities_of_all_sequences():
 def test_targets_are_rounded_to_the_nearest_unit():
     method = GenerativeRegression(2, **SMALL)
     assert method.in_units(torch.tensor([0.0, 0.3, 0.0004, 0.0006, 1.0])).tolist() == [0, 300, 0, 1, 1000]
-
-
-def test_gor_writes_shorter_sequences_with_fewer_tokens_than_its_full_vocabulary():
-    y = skewed_units() / 1000
-    full = GenerativeOrdinal(2, retention=1.0, **SMALL)
-    pruned = GenerativeOrdinal(2, **SMALL)
-    full.prepare(y)
-    pruned.prepare(y)
-    n_full, n_pruned = int((full.values > 0).sum()), int((pruned.values > 0).sum())
-    assert n_pruned == math.ceil(n_full / 2)
-    units = pruned.in_units(y)
-    read = pruned.values[pruned.tokens_of(y)].sum(dim=1)
-    assert ((units - read).abs() <= 1e-3 * units).all()
-    assert (pruned.tokens_of(y) != PADDING).sum(dim=1).float().mean() < 7
 
 
 # Ord2Seq.

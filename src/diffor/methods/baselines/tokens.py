@@ -14,7 +14,6 @@ from diffor.core.prediction import Prediction
 from diffor.core.row_noise import key_uniforms, sample_order
 from diffor.methods.baselines.sequence_decoder import Seen, SequenceDecoder
 from diffor.methods.baselines.settings import (
-    check_below_one,
     check_choice,
     check_counts,
     check_not_negative,
@@ -28,10 +27,8 @@ from diffor.methods.baselines.vocabulary import (
     START,
     dynamic_quantile_values,
     greedy_counts,
-    prune,
     serialise,
     thin_out,
-    with_even_quantiles,
 )
 
 SCHEDULES = ("linear", "exponential", "sigmoid")
@@ -255,46 +252,5 @@ class GenerativeRegression(Method):
         return self.logits(hidden[:, 0]).softmax(dim=1), seen
 
 
-class GenerativeOrdinal(GenerativeRegression):
-    """A reconstruction: GoR, which is GR with a pruned vocabulary and sequences that end when little is left.
-
-    Known, from notes on Ma et al. (2026) and the code of GR before it: a large vocabulary of quantiles is pruned by how
-    much each token contributes and distinguishes, all targets being written anew after each removal; sequences take the
-    largest value that fits and end when little is left; decoder, curriculum with mixed embeddings and the value read in
-    a window are GR's; the loss is the tokens' likelihood plus Huber's of the value. Guessed: how many tokens stay
-    (``retention``), when a sequence ends (``tolerance``), the weight of the value (``value_weight``). Left out: a
-    penalty on repeated tokens and preference tuning, which the notes name as extras.
-
-    **Shape:** features ``(n, d)`` -> sequences of at most ``n_steps`` tokens.
-    """
-
-    family, title = "tokens", "GoR"
-    paper, evidence = "Ma et al., ICLR 2026", "notes"
-    tasks = ("value", "grades")
-
-    def __init__(
-        self, n_features: int, *, n_units: int = 10_000, max_values: int = 128, n_steps: int = 19, width: int = 128,
-        n_layers: int = 3, n_heads: int = 8, n_hidden: int = 256, dropout: float = 0.1, window: int = 20,
-        token_weight: float = 1.0, value_weight: float = 0.1, schedule: str = "exponential",
-        first_teacher_share: float = 0.5, decay: float = 0.9999, mixup: bool = True, retention: float = 0.5,
-        tolerance: float = 1e-3,
-    ) -> None:  # fmt: skip
-        check_positive(retention=retention)
-        check_share(retention=retention)
-        check_below_one(tolerance=tolerance)
-        super().__init__(
-            n_features, n_units=n_units, max_values=max_values, n_steps=n_steps, width=width, n_layers=n_layers,
-            n_heads=n_heads, n_hidden=n_hidden, dropout=dropout, window=window, token_weight=token_weight,
-            value_weight=value_weight, schedule=schedule, first_teacher_share=first_teacher_share, decay=decay,
-            mixup=mixup,
-        )  # fmt: skip
-        self.retention, self.tolerance = retention, tolerance
-
-    def build_vocabulary(self, units: Tensor) -> list[int]:
-        """Dynamic and even quantiles, as many as there is room for, pruned."""
-        values = with_even_quantiles(dynamic_quantile_values(units), units, self.max_values // 2)
-        return prune(thin_out(values, self.max_values), units, self.retention, self.tolerance, self.n_steps)
-
-
-TOKEN_METHODS: dict[str, type[Method]] = {"gr": GenerativeRegression, "gor": GenerativeOrdinal}
+TOKEN_METHODS: dict[str, type[Method]] = {"gr": GenerativeRegression}
 """Methods that write the target token by token."""

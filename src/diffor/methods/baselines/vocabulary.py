@@ -55,6 +55,27 @@ def with_even_quantiles(values: list[int], units: Tensor, n_quantiles: int) -> l
     return sorted({*values, *(value for value in quantiles if value > 0)}, reverse=True)
 
 
+def binary_values(largest: int) -> list[int]:
+    """Powers of two up to a number, falling.
+
+    >>> binary_values(10)
+    [8, 4, 2, 1]
+    """
+    return [2**bit for bit in reversed(range(largest.bit_length()))]
+
+
+def manual_values(largest: int) -> list[int]:
+    """1, 2 and 5 of each power of ten up to a number, as coins are; falling.
+
+    >>> manual_values(60)
+    [50, 20, 10, 5, 2, 1]
+    """
+    powers = range(len(str(largest)))
+    return sorted(
+        (coin * 10**power for power in powers for coin in (1, 2, 5) if coin * 10**power <= largest), reverse=True
+    )
+
+
 def thin_out(values: list[int], most: int) -> list[int]:
     """At most so many of the values, evenly chosen, among them the first and the last.
 
