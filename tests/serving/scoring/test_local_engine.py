@@ -5,7 +5,7 @@ import time
 from contextlib import closing
 
 import pytest
-from shard_examples import Failing, Halving, Killed, is_complete, plan, prepare, unfinished
+from shard_examples import EndsAfterOne, Failing, Halving, Killed, is_complete, plan, prepare, unfinished
 
 from diffor.serving.scoring.local_engine import score_on_processes
 from diffor.serving.scoring.output_folder import remove_unfinished
@@ -69,14 +69,6 @@ def test_a_shard_that_fails_is_named_and_the_others_are_done(folder):
     assert outcome.error is None
 
 
-class Sleeping(Halving):
-    """Work that never ends."""
-
-    def after_piece(self, shard):
-        (shard.source.parent.parent / "marks" / str(os.getpid())).touch()
-        time.sleep(600)
-
-
 def test_workers_end_with_the_iterator(folder):
     shards = plan(folder / "in")
     outcomes = score_on_processes(Job(EndsAfterOne(), folder / "out", "run"), shards, 2)
@@ -87,14 +79,6 @@ def test_workers_end_with_the_iterator(folder):
     pids = [int(path.name) for path in (folder / "marks").iterdir()]
     assert pids
     assert not any(is_alive(pid) for pid in pids)
-
-
-class EndsAfterOne(Sleeping):
-    """Work that ends for the first shard only."""
-
-    def after_piece(self, shard):
-        if not shard.output.startswith("part-0-00000"):
-            super().after_piece(shard)
 
 
 def is_alive(pid):

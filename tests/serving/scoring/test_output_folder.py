@@ -4,7 +4,7 @@ import json
 import multiprocessing
 
 import pytest
-from shard_examples import FILE_ROWS, N_FILES, Halving, plan, unfinished, write_inputs
+from shard_examples import FILE_ROWS, N_FILES, Halving, hold, plan, unfinished, write_inputs
 
 from diffor.files.tables import DataError
 from diffor.serving.scoring.output_folder import (
@@ -146,12 +146,6 @@ def test_what_killed_workers_left_is_removed_and_other_hidden_files_stay(done):
     done.open()
     assert unfinished(done.out) == [".mine.parquet"]
     assert (done.out / ".part-0-00000.txt").exists()
-
-
-def hold(folder, plan_now, is_held, may_end):
-    with opened_folder(folder, plan_now, force=False):
-        is_held.set()
-        may_end.wait(60)
 
 
 def test_a_second_run_waits_for_the_end_of_the_first_or_its_death(done):

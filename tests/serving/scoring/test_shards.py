@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from shard_examples import FILE_ROWS, GROUP_ROWS, Halving, plan, unfinished, write_inputs
 
+from diffor.errors import UserError
 from diffor.files.tables import DataError
 from diffor.serving.scoring.shards import (
     Job,
@@ -117,5 +118,5 @@ def test_an_input_that_loses_rows_meanwhile_is_an_error_that_leaves_nothing(job,
 
 def test_failures_name_the_file(tmp_path):
     shard = Shard(tmp_path / "rows.parquet", "rows-00000.parquet", None, 1)
-    assert failure_of(shard, ValueError("x must be\n 1, but got 2")).error == "x must be 1, but got 2"
+    assert failure_of(shard, UserError("x must be\n 1, but got 2")).error == "x must be 1, but got 2"
     assert failure_of(shard, KeyError("lost")).error == f"{shard.source} cannot be scored (KeyError: 'lost')"
