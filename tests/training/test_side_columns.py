@@ -242,8 +242,8 @@ WRONG = {
     "fit HOME/new.csv --target watched --method d2q --out m": "method 'd2q' needs the column of the duration, but got "
     "--duration is not given; add --duration COL",
     "fit HOME/new.csv --target watched --method dex --duration length --out m": "--duration is for methods that use "
-    "it, but got 'dex' does not; leave it out",
-    "fit HOME/new.csv --target watched --duration length --out m": "but got 'diffor' does not; leave it out",
+    "it, but 'dex' does not; leave it out",
+    "fit HOME/new.csv --target watched --duration length --out m": "but 'diffor' does not; leave it out",
     "fit HOME/new.csv --target watched --method-setting n_bins=9 --out m": "--method-setting is for other methods, "
     "but got --method is diffor; choose a --preset",
     "fit HOME/new.csv --target watched --method dex --diagnose --out m": "--diagnose is for the paper's "
@@ -266,7 +266,7 @@ WRONG = {
     "fit HOME/new.csv --target watched --method d2q --duration lenght --out m": "must have the column 'lenght' (did "
     "you mean 'length'?)",
     "fit HOME/new.csv --target watched --method d2q --duration watched --out m": "--duration must be another column "
-    "than --target and --weight, but got 'watched' is named twice",
+    "than --target and --weight, but 'watched' is named twice",
     "fit HOME/new.csv --target watched --method d2q --duration kind --out m": "column 'kind' of HOME/new.csv must hold "
     "numbers, but got",
     "fit gaps.csv --target watched --method d2q --duration length --out m": "duration 'length' must be a finite number "
@@ -293,7 +293,7 @@ WRONG = {
     "method 'd2q' predicts a point; leave --quantiles out",
     "predict HOME/value HOME/new.csv --coverage 0.9 --out o.csv": "--coverage needs a distribution",
     "predict HOME/corn HOME/new.csv --statistic mean --out o.csv": "--statistic of grades must be median, mode or qwk, "
-    "or native, but mean",
+    "or native, but got mean",
     "evaluate HOME/bare less.csv": "less.csv must have the column 'length', the duration that method 'cwm' needs",
     "evaluate HOME/corn HOME/new.csv --duration length": "HOME/corn was fitted with 'corn', which does not; leave it",
 }  # fmt: skip
