@@ -130,15 +130,19 @@ def run_grid(
     command: str = "",
     on_start: Callable[[Cell], object] = lambda cell: None,
     on_finish: Report = lambda line: None,
+    preload: Sequence[str] = (),
 ) -> None:
     """Run the cells, ``jobs`` at a time; each finished one is handed to ``on_finish`` as its line.
+
+    ``preload`` names modules that all cells need, so that they are imported once and not in each: where methods are
+    compared that import different packages, none, since what a process holds in memory is part of what is compared.
 
     An interrupt, or an error in ``on_finish``, ends the cells at work before it goes on its way.
     """
     waiting, running = list(cells)[::-1], list[Running]()
     with tempfile.TemporaryDirectory(prefix="diffor-bench-") as folder, one_thread_each():
         context: Any = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([__name__])  # so that it is read once, whatever becomes of the file
+        context.set_forkserver_preload([__name__, *preload])  # so that it is read once, whatever becomes of the file
         try:
             while waiting or running:
                 while waiting and len(running) < jobs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -135,7 +135,7 @@ def _compute_features_of(name: str, images: ImageFeatures, root: str | None) -> 
         print(f"{name} has no features: {error}", file=sys.stderr)
 
 
-def run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path) -> int:
+def run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path, preload: Sequence[str] = ()) -> int:
     """Run cells with their progress shown; returns how many failed."""
     from tqdm import tqdm
 
@@ -162,7 +162,7 @@ def run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path) -> int:
                 bar.write(describe(line), file=sys.stderr)
 
         with stopping_at_sigterm():
-            run_grid(plan, cells, jobs, command_line(sys.argv[1:]), on_start, on_finish)
+            run_grid(plan, cells, jobs, command_line(sys.argv[1:]), on_start, on_finish, preload)
     return n_failed
 
 

@@ -74,7 +74,7 @@ def match_columns(table: pd.DataFrame, names: list[Hashable]) -> pd.DataFrame:
                  (("missing", missing), ("not seen in fit", extra)) if which]  # fmt: skip
         raise UserError(
             "The feature names should match those that were passed during fit: X must have the columns of the "
-            f"training table, but got {'; '.join(parts)}"
+            f"training table, but {'; '.join(parts)}"
         )
     ordered: pd.DataFrame = table.loc[:, names]
     return ordered

@@ -1,4 +1,4 @@
-"""Processes that are started to work: one thread each, gone when the one that started them is, and what ended them."""
+"""Worker processes of one thread each, which die with their parent; and what ended one that died early."""
 
 from __future__ import annotations
 

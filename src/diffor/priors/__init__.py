@@ -1,4 +1,4 @@
-"""Priors: what simple models know of each row's target before a network is asked, a place and a spread."""
+"""Priors: simple models whose answer about each row, a place and a spread, the networks are given."""
 
 from __future__ import annotations
 

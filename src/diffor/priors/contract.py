@@ -1,4 +1,4 @@
-"""The contract of priors: what knows, of rows that it has not seen, about where their target lies."""
+"""The contract of priors: simple models that say where an unseen row's target lies, and how surely."""
 
 from __future__ import annotations
 

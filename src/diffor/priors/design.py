@@ -1,4 +1,4 @@
-"""What simple models read of a table: its numbers, and each category as the mean target of its level in other rows."""
+"""Target encoding: what priors read of a table, numbers and each category's mean target in other rows."""
 
 from __future__ import annotations
 

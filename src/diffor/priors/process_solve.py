@@ -1,4 +1,4 @@
-"""Gaussian processes solved, exactly or through landmarks; asked of new rows; rows answered by kernels of others.
+"""Gaussian processes: solved exactly or through landmarks (kernel ridge), and asked about rows old and new.
 
 By hand: Nystroem and Ridge of scikit-learn take .2 s for 3,000 rows and 300 landmarks, since each row's answer from the
 others costs them folds; here that answer comes with the solution, in .03 s.

@@ -1,4 +1,4 @@
-"""The processes that train one model together: torchrun's variables -> World, and what they tell each other."""
+"""The processes that train one model together: who they are, by torchrun's variables, and how they exchange data."""
 
 from __future__ import annotations
 

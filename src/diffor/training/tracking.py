@@ -1,4 +1,4 @@
-"""Figures of a fit, written while it runs to where they are watched: TensorBoard, MLflow or a tracker of one's own."""
+"""Experiment tracking: losses and scores of a running fit, sent to TensorBoard, MLflow or a tracker of one's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of any kind to tensors, by what training rows have taught about them."""
+"""Columns of any kind to tensors: numbers scaled and categories coded, as the training rows had them."""
 
 from __future__ import annotations
 
