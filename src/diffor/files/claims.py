@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,6 +45,17 @@ def claimed(path: Path, content: bytes = b"") -> Iterator[Path]:
         finally:
             if handle is not None:
                 os.close(handle)
+
+
+@contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """A private folder where the system keeps what is temporary; those of dead processes go first."""
+    place = Path(tempfile.gettempdir(), name)
+    remove_leftovers(place.parent)
+    with claimed(place) as claim:
+        fresh = claim.with_name(claim.name + FRESH)
+        fresh.mkdir(mode=0o700)
+        yield fresh
 
 
 def remove_leftovers(folder: Path) -> None:
