@@ -61,6 +61,10 @@ def test_nothing_goes_back_to_elsewhere(tmp_path: Path) -> None:
 def test_waiting_for_what_was_never_there_takes_no_time(tmp_path: Path) -> None:
     wait_for(tmp_path / "model")
     wait_for(tmp_path / "nowhere" / "model")
+    wait_for(tmp_path / "zero\0byte")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    wait_for(tmp_path / "loop")
+    (tmp_path / "loop").unlink()
     assert names(tmp_path) == []
 
 
