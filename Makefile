@@ -33,7 +33,7 @@ check-fast: lint
 # HOSTILE times as many faults, kills, odd tables, folders and requests as `make test` plays: hours.
 HOSTILE ?= 100
 hostile: $(VENV)/.ready-dev
-	$(VENV)/bin/pytest tests/hostile --hostile $(HOSTILE)
+	$(VENV)/bin/pytest tests/hostile --hostile $(HOSTILE) -s
 
 # What some tests need and `make test` does without: Ray and MLflow.
 large-extras: $(VENV)/.ready-dev

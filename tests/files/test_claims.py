@@ -1,11 +1,13 @@
 """Hidden files: whose they are, and which are removed; tests/hostile kills their owners at every call."""
 
 import os
+import signal
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from diffor.files.claims import FRESH, OLD, claimed, remove_leftovers, wait_for
+from diffor.files.claims import FRESH, OLD, claimed, remove_leftovers, temporary_folder, wait_for
 
 LEFT = ".page.diffor-0123abcd.html"
 
@@ -59,6 +61,10 @@ def test_nothing_goes_back_to_elsewhere(tmp_path: Path) -> None:
 def test_waiting_for_what_was_never_there_takes_no_time(tmp_path: Path) -> None:
     wait_for(tmp_path / "model")
     wait_for(tmp_path / "nowhere" / "model")
+    wait_for(tmp_path / "zero\0byte")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    wait_for(tmp_path / "loop")
+    (tmp_path / "loop").unlink()
     assert names(tmp_path) == []
 
 
@@ -67,3 +73,22 @@ def test_long_names_can_be_claimed(tmp_path: Path, name: str) -> None:
     with claimed(tmp_path / name) as claim:
         os.replace(claim, tmp_path / name)
     assert names(tmp_path) == [name]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a fork of this process")
+def test_temporary_folders_of_the_dead_go_and_those_of_the_living_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    child = os.fork()
+    if child == 0:
+        with temporary_folder("bench") as folder:
+            (folder / "log").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert len(names(tmp_path)) == 2
+    with temporary_folder("bench") as first, temporary_folder("bench") as second:
+        assert first.stat().st_mode & 0o777 == 0o700
+        assert len({path.name.removesuffix(FRESH) for path in tmp_path.iterdir()}) == 2
+        (second / "log").touch()
+    assert names(tmp_path) == []

@@ -66,6 +66,7 @@ def test_death_at_any_call_leaves_the_old_or_the_new(name, before, tmp_path):
         assert hidden(folder) == []
     assert ending.code == 0, ending.said
     assert len(ending.calls) == at > 2
+    print(f"{name}: killed at each of {at} calls", file=sys.stderr)
     assert seen == {before, 2} or name == "lines"  # a line is there with its last byte, after which nothing is called
 
 
@@ -90,6 +91,7 @@ def test_an_error_at_any_call_leaves_the_old_or_the_new_and_is_told(name, tmp_pa
             if len(ending.calls) <= at:
                 break
         assert ending.code == 0
+        print(f"{name}: {errno.errorcode[error]} at each of {at} calls", file=sys.stderr)
 
 
 @pytest.mark.parametrize("save", [save_model, save_model_by_renames])
@@ -102,6 +104,7 @@ def test_a_reader_never_finds_a_model_absent_or_mixed(save, tmp_path, hostile_sc
         (tmp_path / "end").touch()
         out, errors = reader.communicate(timeout=120)
     loaded, failed, absent = map(int, out.strip("[]\n").split(","))
+    print(f"{loaded} loads, {failed} failed, {absent} times absent", file=sys.stderr)
     assert failed == 0, errors
     assert loaded > 0
     assert absent == 0 or save is save_model_by_renames

@@ -142,3 +142,10 @@ def test_further_files_come_with_the_model_in_one_step(tmp_path):
     assert (tmp_path / "model" / "cli.json").read_bytes() == b"{}"
     save_folder(tmp_path / "model", {}, TENSORS, overwrite=True)
     assert not (tmp_path / "model" / "cli.json").exists()
+
+
+@pytest.mark.parametrize("name", ["zero\0byte", "loop"])
+def test_names_that_no_folder_can_have_are_refused(tmp_path, name):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(CheckpointError, match="is not a folder"):
+        load_folder(tmp_path / name)

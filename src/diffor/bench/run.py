@@ -30,6 +30,7 @@ from diffor.bench.plan import Plan, suite_of
 from diffor.core.workers import SECONDS_TO_DIE, cause_of_death, end_group, lead_group, one_thread_each
 from diffor.datasets import find_dataset
 from diffor.files import provenance
+from diffor.files.claims import temporary_folder
 
 Line = dict[str, Any]
 Report = Callable[[Line], object]
@@ -140,7 +141,7 @@ def run_grid(
     An interrupt, or an error in ``on_finish``, ends the cells at work before it goes on its way.
     """
     waiting, running = list(cells)[::-1], list[Running]()
-    with tempfile.TemporaryDirectory(prefix="diffor-bench-") as folder, one_thread_each():
+    with temporary_folder("bench") as folder, one_thread_each():
         context: Any = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__, *preload])  # so that it is read once, whatever becomes of the file
         try:
@@ -148,7 +149,7 @@ def run_grid(
                 while waiting and len(running) < jobs:
                     cell = waiting.pop()
                     on_start(cell)
-                    running.append(_start(context, cell, plan.root, Path(folder) / f"{len(waiting)}.log"))
+                    running.append(_start(context, cell, plan.root, folder / f"{len(waiting)}.log"))
                 for one in _finished(running, plan.timeout_seconds):
                     running.remove(one)
                     on_finish(_line(one, plan, command))

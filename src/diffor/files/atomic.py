@@ -29,7 +29,7 @@ def replacing(path: Path, tidy: bool = True) -> Iterator[Path]:
     ``tidy`` says whether the folder is searched for what dead processes left there; whoever writes thousands of files
     into one does that once, by himself.
     """
-    path = path.resolve()  # a link stays a link
+    path = Path(os.path.realpath(path))  # a link stays a link
     with writing(path):
         if tidy:
             remove_leftovers(path.parent)
@@ -59,7 +59,7 @@ def replacing_folder(folder: Path, overwrite: bool = True) -> Iterator[Path]:
     Where the system cannot exchange two names, the old folder goes away a moment before the new one comes. A process
     that dies in that moment leaves it beside, from where :func:`diffor.files.claims.remove_leftovers` puts it back.
     """
-    folder = folder.resolve()
+    folder = Path(os.path.realpath(folder))
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(folder.parent)

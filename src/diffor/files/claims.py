@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -46,6 +47,17 @@ def claimed(path: Path, content: bytes = b"") -> Iterator[Path]:
                 os.close(handle)
 
 
+@contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """A private folder where the system keeps what is temporary; those of dead processes go first."""
+    place = Path(tempfile.gettempdir(), name)
+    remove_leftovers(place.parent)
+    with claimed(place) as claim:
+        fresh = claim.with_name(claim.name + FRESH)
+        fresh.mkdir(mode=0o700)
+        yield fresh
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove what processes that are dead left in a folder, after a half-done exchange has been undone."""
     with suppress(OSError), os.scandir(folder) as entries:
@@ -57,19 +69,20 @@ def remove_leftovers(folder: Path) -> None:
 
 def wait_for(folder: Path) -> None:
     """Let a folder that is being replaced come to its place, or put it there if the process that did so is dead."""
-    folder = folder.resolve()
     for _ in range(MOMENTS):
         if folder.exists() or not _is_beside(folder):
             return
-        remove_leftovers(folder.parent)
+        remove_leftovers(Path(os.path.realpath(folder)).parent)
         time.sleep(MOMENT)
 
 
 def _is_beside(folder: Path) -> bool:
     """Whether a folder has left its place for another, which is not there yet."""
-    start = _start_of(folder)
-    with suppress(OSError), os.scandir(folder.parent) as entries:
-        return any(entry.name.startswith(start) and entry.name.endswith(OLD) and entry.is_dir() for entry in entries)
+    with suppress(OSError, ValueError):  # as names with a zero byte give, which nothing has
+        place = Path(os.path.realpath(folder))
+        start = _start_of(place)
+        with os.scandir(place.parent) as entries:
+            return any(each.name.startswith(start) and each.name.endswith(OLD) and each.is_dir() for each in entries)
     return False
 
 

@@ -149,7 +149,7 @@ def _state_of(folder: Path) -> tuple[int, ...] | None:
     """What is another when another folder has the name."""
     try:
         found = folder.stat()
-    except OSError:
+    except (OSError, ValueError):
         return None
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
