@@ -388,7 +388,7 @@ def test_a_time_limit_ends_the_fit():
 
 def test_grades_keep_the_given_order(graded):
     table, _ = make_table(30, seed=7)
-    assert graded.classes_.tolist() == ["low", "mid", "high", "top"]
+    assert graded.grades_.tolist() == ["low", "mid", "high", "top"]
     assert graded.predict_proba(table).shape == (30, 4)
 
 
@@ -397,7 +397,7 @@ def test_ordered_categories_bring_their_order_and_their_unused_grades():
     grades = pd.Series(pd.cut(y, [-1, 40, 70, 111], labels=["small", "big", "huge"]))
     grades = grades.cat.add_categories("vast")
     model = DiffoRClassifier(**QUICK).fit(table, grades)
-    assert model.classes_.tolist() == ["small", "big", "huge", "vast"]
+    assert model.grades_.tolist() == ["small", "big", "huge", "vast"]
     assert set(model.predict(table)) <= {"small", "big", "huge", "vast"}
 
 
@@ -410,15 +410,15 @@ def test_integers_are_ordered_by_size_and_text_with_a_warning():
 
 def test_decisions_follow_the_probabilities(graded):
     table = make_table(50, seed=8)[0]
-    probabilities = graded.predict_proba(table)
+    probabilities = graded.predict_proba(table)[:, np.searchsorted(graded.classes_, graded.grades_)]
     codes = np.arange(4)
-    assert np.array_equal(graded.predict(table, "mode"), graded.classes_[probabilities.argmax(axis=1)])
+    assert np.array_equal(graded.predict(table, "mode"), graded.grades_[probabilities.argmax(axis=1)])
     centre, factor = graded.scale_.spread
     assert factor > 1
     expected = np.clip(np.rint(centre + factor * (probabilities @ codes - centre)), 0, 3).astype(int)
-    assert np.array_equal(graded.predict(table, "qwk"), graded.classes_[expected])
+    assert np.array_equal(graded.predict(table, "qwk"), graded.grades_[expected])
     loss = np.abs(codes[:, None] - codes) @ probabilities.T  # expected distance of each answer
-    chosen = [graded.classes_.tolist().index(grade) for grade in graded.predict(table)]
+    chosen = [graded.grades_.tolist().index(grade) for grade in graded.predict(table)]
     assert loss[chosen, np.arange(50)] == pytest.approx(loss.min(axis=0))
 
 

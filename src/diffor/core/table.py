@@ -84,19 +84,30 @@ def _is_unnamed(names: Sequence[Hashable]) -> bool:
     return len(names) > 0 and names == list(range(len(names)))
 
 
+LIGHTEST = 1e-30
+"""Share of the largest weight below which a row counts as absent: single precision would make it so."""
+
+
 def check_weights(sample_weight: Any, n: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     """Weights scaled to mean 1, or None. **Shape:** ``(n,)``."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UserTypeError(f"sample_weight must hold numbers, but got {error}; correct them") from error
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
         raise UserError(f"sample_weight must have one value per row, shape ({n},), but got shape={weights.shape}")
-    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+    if not np.isfinite(weights).all() or (weights < 0).any() or weights.max(initial=0) <= 0:
         wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
         raise UserError(
             "sample_weight must be finite, not negative and not all zero, but got "
             f"{f'{len(wrong)} weights are not, such as {wrong[0]}' if len(wrong) else 'all are zero'}; correct them"
         )
+    largest = weights.max()
+    if not LIGHTEST < largest < 1 / LIGHTEST:  # their sum need not be a number
+        weights = weights / largest
+    weights = np.where(weights < LIGHTEST * weights.max(), 0.0, weights)
     return np.asarray(weights / weights.mean())

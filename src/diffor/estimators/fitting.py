@@ -9,7 +9,7 @@ import inspect
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from diffor.core.prediction import Prediction
 from diffor.core.target import GradeScale
 from diffor.encoders import TabularInputs
 from diffor.errors import UserError
+from diffor.estimators.allowed import check_fields
 from diffor.estimators.calibration import ValidationScore
 from diffor.estimators.cross_fitting import Table, fit_table
 from diffor.estimators.ensemble import CHEAP_SAMPLES, MakeImages, fit_ensemble
@@ -37,12 +38,14 @@ from diffor.metrics import coverage, mae
 from diffor.training.batches import Batches
 from diffor.training.loop import Rows, TrainConfig, limit_threads
 from diffor.training.side_columns import check_validation_sides, separate_sides
-from diffor.training.tracking import make_tracker, tracked
+from diffor.training.tracking import tracked
 
 if TYPE_CHECKING:
     from diffor.estimators.base import OrdinalEstimator
 
 Array = NDArray[Any]
+SINGLE_REACH = 1e30
+"""Single precision holds numbers of this size, and what is summed of them."""
 
 
 @contextmanager
@@ -62,13 +65,7 @@ def settle_settings(model: OrdinalEstimator, X_val: Any = None, y_val: Any = Non
     if (X_val is None) != (y_val is None):
         given, absent = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
         raise UserError(f"X_val and y_val belong together, but only {given} was given; pass {absent} too")
-    if not 0 <= model.validation_fraction < 1:
-        raise UserError(
-            f"validation_fraction must lie in [0, 1), but got validation_fraction={model.validation_fraction}"
-        )
-    if model.time_limit is not None and not model.time_limit > 0:
-        raise UserError(f"time_limit must be positive seconds or None, but got time_limit={model.time_limit}")
-    make_tracker(model.log_to)
+    check_fields(fields(model), model.get_params(deep=False))
     model.settings_ = resolve_settings(model.preset, model.get_params(deep=False))
     model.forget()
 
@@ -176,7 +173,7 @@ def _fit_core(
         None if validation is None else validation.rows.table,
         groups,
         model.scale_.n_grades if isinstance(model.scale_, GradeScale) else None,
-        max(model.scale_.high - model.scale_.low, np.finfo(float).tiny),
+        _unit_of(model.scale_.high - model.scale_.low),
     )
     config = replace(_config(model, started), evaluate_first=True)
     settings, fingerprint = model.settings_, _fingerprint(model, data)
@@ -192,6 +189,12 @@ def _fit_core(
             prediction = as_prediction(core.model.borders, core.out_of_fold[known]).map(model.scale_.from_unit)
             _note_held_out(model, prediction, y[known.numpy()])
         final.update(model.history_.totals())
+
+
+def _unit_of(length: float) -> float:
+    """What scores while training are told in: the user's units, or shares of a range that single precision has not."""
+    is_told = length == 0 or 1 / SINGLE_REACH < length < SINGLE_REACH
+    return max(length, np.finfo(float).tiny) if is_told else 1.0
 
 
 def _note_held_out(model: OrdinalEstimator, prediction: Prediction, y: Array) -> None:

@@ -19,6 +19,7 @@ from diffor.core.table import as_table, check_weights
 from diffor.core.target import GradeScale, TargetScale
 from diffor.encoders import TabularInputs
 from diffor.encoders.images.choice import reads_images
+from diffor.errors import UserError
 from diffor.estimators.inputs import IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows
 from diffor.estimators.settings import Settings, image_choice
 from diffor.priors import FittedPriors, PriorRows
@@ -87,7 +88,14 @@ def choose_device(name: str) -> torch.device:
     """Where to compute: a GPU if there is one and nothing else is asked for."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UserError(f"device must be auto, cpu, cuda or cuda:NUMBER, but got device={name!r}") from error
+    if device.type == "cuda" and not (device.index or 0) < torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise UserError(f"device must exist, but got device={name!r} where PyTorch finds {count} GPUs; pass 'auto'")
+    return device
 
 
 def make_image_reader(settings: Settings, encoder: str | nn.Module, device: torch.device) -> ImageReader | None:

@@ -25,6 +25,8 @@ N_PIECES = 16
 """Pieces that a number is coded in, where its values allow."""
 NORMAL_MIDDLE_HALF = 1.349
 """Distance between the quartiles of a standard normal distribution."""
+FARTHEST = 1e300
+"""Numbers beyond have differences that are none any more."""
 FAR = 1e6  # units from the centre: the smooth clip has long reached its end there, and squares do not overflow
 
 
@@ -54,6 +56,12 @@ class NumericColumn:
         known = values[~np.isnan(values)]
         if len(known) == 0:
             return cls(name, 0.0, 0.0, False)
+        farthest = int(np.abs(known).argmax())
+        if abs(known[farthest]) > FARTHEST:
+            raise UserError(
+                f"column {name!r} must lie within {-FARTHEST} and {FARTHEST} to be trained on, but holds "
+                f"{known[farthest]}; divide it by a constant, or leave such values missing"
+            )
         low, centre, high = np.quantile(known, [0.25, 0.5, 0.75])
         spread = float(high - low) / NORMAL_MIDDLE_HALF
         if spread == 0:  # more than half of the rows share one value
