@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint check check-fast large-extras speed clean
+.PHONY: demo test hostile lint check check-fast large-extras speed clean
 
 demo: $(VENV)/.ready-demo
 	$(VENV)/bin/diffor demo --force
@@ -24,6 +24,11 @@ check: lint test
 BASE ?= $(shell git merge-base HEAD origin/main 2>/dev/null || git rev-parse HEAD)
 check-fast: lint
 	$(VENV)/bin/python tests/support/changed_tests.py $(BASE) | xargs -r $(VENV)/bin/pytest -n auto --dist worksteal -q
+
+# HOSTILE times as many faults, kills, odd tables, folders and requests as `make test` plays: hours.
+HOSTILE ?= 100
+hostile: $(VENV)/.ready-dev
+	$(VENV)/bin/pytest tests/hostile --hostile $(HOSTILE)
 
 # What some tests need and `make test` does without: Ray and MLflow.
 large-extras: $(VENV)/.ready-dev
