@@ -115,7 +115,10 @@ def find_grades(y: Any, grades: Any, counted: NDArray[np.bool_] | None = None) -
     if pd.isna(column).any():
         grade_codes(column, _distinct(column[~pd.isna(column)]), "y")
     check_grades(_distinct(column), "y")
-    check_classification_targets(column)
+    try:
+        check_classification_targets(column)
+    except ValueError as error:  # numbers that are not whole
+        raise UserError(f"{error} List the grades if they are: grades=[lowest, ..., highest]") from error
     found = np.unique(column)
     if found.dtype.kind in "OUS" and len(found) > 2:
         warnings.warn(

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length
 from torch import nn
 from tqdm import tqdm
 
@@ -114,16 +113,25 @@ def read_given(
     """Rows with what belongs to them, all of one length; those of broken images are left out where that is set."""
     if images is None:
         rows = PassedRows(as_table(X))
-        check_consistent_length(rows.table, y)
+        check_lengths(len(rows), len(y))
         return Given(rows, y, check_weights(sample_weight, len(y)), read_sides(side, len(y), method))
     found = images.find(X, verbose)
-    check_consistent_length(range(len(found) + len(found.skipped)), y)
+    check_lengths(len(found) + len(found.skipped), len(y))
     weights, beside = check_weights(sample_weight, len(y)), read_sides(side, len(y), method)
     if weights is not None:
         weights = check_weights(weights[found.kept], len(found))
     with limit_threads(n_jobs):
         rows = images.read(found, verbose)
     return Given(rows, y[found.kept], weights, {name: column[found.kept] for name, column in beside.items()})
+
+
+def check_lengths(n_rows: int, n_targets: int) -> None:
+    """Refuse rows and targets that are not equally many."""
+    if n_rows != n_targets:
+        raise UserError(
+            f"X and y must have one row for each target, but got inconsistent numbers of samples: [{n_rows}, "
+            f"{n_targets}]; pass equally many"
+        )
 
 
 def split_given(given: Given, share: float, seed: int) -> tuple[Given, Given | None]:

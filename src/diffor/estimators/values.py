@@ -215,7 +215,11 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         """
         check_is_fitted(self, "model_")
         if cuts is None:
-            cuts = self.scale_.from_unit(np.arange(1, N_RANGES) / N_RANGES)
+            levels = np.arange(1, N_RANGES) / N_RANGES
+            cuts = self.scale_.from_unit(levels)
+            if (np.diff(cuts) <= 0).any():  # the range is one value, or few that doubles can tell apart
+                units = self._unit_predictions(X, n_samples, side, n_steps)
+                return np.concatenate([part.probabilities(levels) for part in units])
         parts = self._predictions(X, n_samples, side, n_steps)
         return np.concatenate([part.probabilities(cuts) for part in parts])
 
