@@ -35,8 +35,8 @@ class Spread(NamedTuple):
     factor: float
 
     @classmethod
-    def of(cls, probabilities: Array) -> Spread:
-        """The spread for rows with these probabilities, if they are right. **Shape:** ``(n, K)``.
+    def of(cls, probabilities: Array, weights: Array | None = None) -> Spread:
+        """The spread for rows with these probabilities, if they are right. **Shape:** ``(n, K)``, ``(n,)``.
 
         The truth varies as the means do and, around each, as the row's own grades do.
 
@@ -45,10 +45,14 @@ class Spread(NamedTuple):
         """
         grades = np.arange(probabilities.shape[1])
         means = probabilities @ grades
-        around = float((probabilities @ grades**2 - means**2).mean())
-        between = float(means.var())
+        of_rows = probabilities @ grades**2 - means**2
+        if weights is None:
+            centre, around, between = float(means.mean()), float(of_rows.mean()), float(means.var())
+        else:
+            centre, around = float(np.average(means, weights=weights)), float(np.average(of_rows, weights=weights))
+            between = float(np.average((means - centre) ** 2, weights=weights))
         # Where all rows have the same mean there is nothing to move apart.
-        return cls(float(means.mean()), float(np.sqrt(1 + around / between)) if between > 1e-12 else 1.0)
+        return cls(centre, float(np.sqrt(1 + around / between)) if between > 1e-12 else 1.0)
 
 
 AS_THEY_ARE = Spread(0.0, 1.0)
@@ -115,6 +119,8 @@ def find_grades(y: Any, grades: Any, counted: NDArray[np.bool_] | None = None) -
     if pd.isna(column).any():
         grade_codes(column, _distinct(column[~pd.isna(column)]), "y")
     check_grades(_distinct(column), "y")
+    if column.dtype == object and len(column) and not isinstance(column[0], str):
+        column = np.array(column.tolist())  # numbers and booleans by their own type
     try:
         check_classification_targets(column)
     except ValueError as error:  # numbers that are not whole

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from diffor.errors import UserError, UserTypeError
@@ -84,6 +85,8 @@ def _is_unnamed(names: Sequence[Hashable]) -> bool:
     return len(names) > 0 and names == list(range(len(names)))
 
 
+FINEST = 16
+"""Parts of the mean weight that weights are rounded to where rows are counted by them."""
 LIGHTEST = 1e-30
 """Share of the largest weight below which a row counts as absent: single precision would make it so."""
 
@@ -111,3 +114,22 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray[Any, np.dtype[np.flo
         weights = weights / largest
     weights = np.where(weights < LIGHTEST * weights.max(), 0.0, weights)
     return np.asarray(weights / weights.mean())
+
+
+def row_counts(weights: NDArray[Any] | None) -> NDArray[np.int64] | None:
+    """How often each row counts in a statistic: twice a row's weight is the row twice; None if all count alike.
+
+    Weights that are no multiples of the smallest are rounded to parts of their mean; each row counts at least once.
+
+    **Shape:** ``(n,)``, positive.
+
+    >>> row_counts(np.array([0.5, 1.0, 0.5])).tolist()
+    [1, 2, 1]
+    """
+    if weights is None or weights.min() == weights.max():
+        return None
+    multiples = weights / weights.min()
+    counts = np.rint(multiples)
+    if counts.sum() > FINEST * len(weights) or not np.allclose(multiples, counts, rtol=1e-9, atol=0):
+        counts = np.maximum(np.rint(FINEST * weights / weights.mean()), 1)
+    return np.asarray(counts, dtype=np.int64)

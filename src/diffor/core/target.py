@@ -46,17 +46,18 @@ class TargetScale:
         self.repeated: Array = np.zeros(0)
         """Values that several training targets share: they come back as they are, not as rounding leaves them."""
 
-    def fit(self, y: Any) -> TargetScale:
-        """Learn bounds and knots from training targets. **Shape:** ``(n,)``."""
+    def fit(self, y: Any, counts: NDArray[np.int64] | None = None) -> TargetScale:
+        """Learn bounds and knots from training targets, each of which may count several times. **Shape:** ``(n,)``."""
         y = np.asarray(y, dtype=np.float64)
         low, high = self.bounds if self.bounds is not None else (float(y.min()), float(y.max()))
         check_inside(y, (low, high))
         check_range(low, high)
+        counted = y if counts is None else np.repeat(y, counts)
         if self.transform == "quantile":
-            self.values, self.units = _quantile_knots(y, low, high)
+            self.values, self.units = _quantile_knots(counted, low, high)
         else:
             self.values, self.units = np.array([low, high]), np.array([0.0, 1.0])
-        above = y[y > low] - low
+        above = counted[counted > low] - low
         values, counts = np.unique(y, return_counts=True)
         gaps = np.diff(values, prepend=-np.inf, append=np.inf)
         is_apart = np.minimum(gaps[:-1], gaps[1:]) > 2 * SINGLE * (high - low)  # no other target would be drawn to it

@@ -21,6 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from diffor.core.grades import Spread, grade_probabilities
 from diffor.core.prediction import Prediction
+from diffor.core.table import row_counts
 from diffor.core.target import GradeScale
 from diffor.encoders import TabularInputs
 from diffor.errors import UserError
@@ -114,10 +115,10 @@ def fit_rows(
     model.data_summary_ = {
         "rows": len(training.y),
         "validation_rows": 0 if validation is None else len(validation.y),
-        "target": _describe_target(model, training.y),
+        "target": _describe_target(model, training.y, row_counts(training.weights)),
     }
     table = training.rows.table
-    model.inputs_ = TabularInputs() if table is None else TabularInputs().fit(table)
+    model.inputs_ = TabularInputs() if table is None else TabularInputs().fit(table, row_counts(training.weights))
     if _cross_fits(model, training):
         of_rows = as_groups(groups, len(given.y))
         if of_rows is not None:
@@ -187,7 +188,8 @@ def _fit_core(
         if known.any():
             y = training.y if validation is None else np.concatenate([training.y, validation.y])
             prediction = as_prediction(core.model.borders, core.out_of_fold[known]).map(model.scale_.from_unit)
-            _note_held_out(model, prediction, y[known.numpy()])
+            weights = _joined_weights(training, validation)
+            _note_held_out(model, prediction, y[known.numpy()], None if weights is None else weights[known.numpy()])
         final.update(model.history_.totals())
 
 
@@ -197,26 +199,34 @@ def _unit_of(length: float) -> float:
     return max(length, np.finfo(float).tiny) if is_told else 1.0
 
 
-def _note_held_out(model: OrdinalEstimator, prediction: Prediction, y: Array) -> None:
+def _joined_weights(training: Given, validation: Given | None) -> Array | None:
+    """Weights of training and validation rows; the latter count once each. **Shape:** -> ``(n,)``."""
+    if training.weights is None or validation is None:
+        return training.weights
+    return np.concatenate([training.weights, np.ones(len(validation.y))])
+
+
+def _note_held_out(model: OrdinalEstimator, prediction: Prediction, y: Array, weights: Array | None) -> None:
     """Score out-of-fold answers; they also tell the spread of grades, and may be kept."""
-    model.history_.best_score = float(prediction.crps(y).mean())
+    model.history_.best_score = float(np.average(prediction.crps(y), weights=weights))
     low, high = prediction.interval(0.9).T
     model.held_out_scores_ = {
         "crps": model.history_.best_score,
-        "mae": mae(y, prediction.statistic("median")),
-        "coverage_90": coverage(y, low, high),
+        "mae": mae(y, prediction.statistic("median"), sample_weight=weights),
+        "coverage_90": coverage(y, low, high, sample_weight=weights),
     }
     if isinstance(model.scale_, GradeScale):
-        model.scale_.spread = Spread.of(grade_probabilities(prediction, model.scale_.n_grades))
+        model.scale_.spread = Spread.of(grade_probabilities(prediction, model.scale_.n_grades), weights)
     if model.settings_.keep_out_of_fold:
         model.out_of_fold_ = prediction
 
 
-def _describe_target(model: OrdinalEstimator, y: Array) -> dict[str, Any]:
-    """How the training targets are spread, as JSON values."""
+def _describe_target(model: OrdinalEstimator, y: Array, counts: NDArray[np.int64] | None) -> dict[str, Any]:
+    """How the training targets are spread, as JSON values; quantiles count rows by their weights."""
     if isinstance(model.scale_, GradeScale):
         return {"counts": np.bincount(y.astype(np.int64), minlength=model.scale_.n_grades).tolist()}
     levels = {"least": 0.0, "lower quarter": 0.25, "median": 0.5, "upper quarter": 0.75, "largest": 1.0}
+    y = y if counts is None else np.repeat(y, counts)
     return {name: float(np.quantile(y, level)) for name, level in levels.items()}
 
 

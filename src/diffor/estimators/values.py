@@ -16,7 +16,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diffor.core.prediction import Prediction
-from diffor.core.table import check_weights
+from diffor.core.table import check_weights, row_counts
 from diffor.core.target import TargetScale, check_bounds, check_inside
 from diffor.errors import UserError, UserTypeError
 from diffor.estimators.allowed import Instance, shown
@@ -86,7 +86,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         bounds = self._known_bounds(target if ends is None else np.array(ends))
         if bounds is None and ends is not None and ends[0] < ends[1]:
             bounds = ends
-        self.scale_: TargetScale = TargetScale(bounds, self.settings_.transform).fit(target)
+        counts = None if weights is None or counted is None else row_counts(weights[counted])
+        self.scale_: TargetScale = TargetScale(bounds, self.settings_.transform).fit(target, counts)
         warn_of_outliers(target, np.arange(len(target)) if counted is None else counted)
 
     def _known_bounds(self, target: NDArray[np.float64]) -> tuple[float, float] | None:

@@ -194,14 +194,15 @@ class TabularInputs:
     def __init__(self) -> None:
         self.columns: list[Column] = []
 
-    def fit(self, table: pd.DataFrame) -> TabularInputs:
-        """Learn each column's kind and statistics."""
+    def fit(self, table: pd.DataFrame, counts: NDArray[np.int64] | None = None) -> TabularInputs:
+        """Learn each column's kind and statistics; each row may count several times. **Shape:** counts ``(n,)``."""
         self.columns = []
         for place, name in enumerate(table.columns):
             check_name(name)
             series = table.iloc[:, place]
             values = read_column(series, name)
             if values.dtype == np.float64:
+                values = values if counts is None else np.repeat(values, counts)
                 self.columns.append(NumericColumn.fit(name, values, what_it_holds(_as_times(series))))
             else:
                 self.columns.append(CategoryColumn.fit(name, values))
