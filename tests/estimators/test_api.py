@@ -286,11 +286,11 @@ def test_very_few_rows_can_be_fitted():
     ("arguments", "message"),
     [
         ({"preset": "acurate"}, "preset must be one of .* \\(did you mean 'accurate'"),
-        ({"n_samples": 0}, "n_samples must be at least 1, but got n_samples=0"),
-        ({"max_steps": -1}, "max_steps must be at least 1"),
-        ({"learning_rate": 0.0}, "learning_rate must be positive"),
-        ({"n_folds": 1}, "n_folds must be 'auto' or at least 2, but got n_folds=1"),
-        ({"n_increments": 0}, "n_increments must be 'auto' or at least 1, but got n_increments=0"),
+        ({"n_samples": 0}, "n_samples must be a whole number from 1 to 100000 or None, but got n_samples=0"),
+        ({"max_steps": -1}, "max_steps must be a whole number from 1 to .*, but got max_steps=-1"),
+        ({"learning_rate": 0.0}, "learning_rate must be a number above 0"),
+        ({"n_folds": 1}, "n_folds must be auto or a whole number from 2 to .*, but got n_folds=1"),
+        ({"n_increments": 0}, "n_increments must be auto or a whole number from 1 to .*, but got n_increments=0"),
         ({"prior": "tress"}, "tress"),
         (PAPER | {"prior": "trees"}, "prior is for the method 'diffor', but got method='diffor-paper'; leave it out"),
         (PAPER | {"n_increments": 4}, "the paper's increments are a setting of its method, but n_increments is"),
@@ -305,10 +305,13 @@ def test_very_few_rows_can_be_fitted():
         ),
         (
             {"encoder": "convnet"},
-            "encoder must be one of auto, plain, periodic, piecewise, or, for images, .*, but got encoder='convnet'",
+            "encoder must be auto, plain, periodic, piecewise or for images small, .*, but got encoder='convnet'",
         ),
-        ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\)"),
-        ({"time_limit": 0}, "time_limit must be positive seconds or None, but got time_limit=0"),
+        (
+            {"validation_fraction": 1.0},
+            "validation_fraction must be a number from 0.0 to 0.9, but got validation_fraction=1.0",
+        ),
+        ({"time_limit": 0}, "time_limit must be a number above 0.0 or None, but got time_limit=0"),
     ],
 )
 def test_wrong_settings_are_named(arguments, message):

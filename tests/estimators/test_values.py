@@ -117,3 +117,21 @@ def test_columns_at_the_end_of_double_precision_are_named():
     model = DiffoRRegressor("fast", **QUICK).fit(table, X[:, 0])
     table.loc[3, "far"] = -1.7e308  # a wild value that is asked about is like any other
     assert np.isfinite(model.predict(table)).all()
+
+
+@pytest.mark.parametrize("y", [np.full(60, 3.25), 1e15 + 0.125 * (np.arange(60) % 3)])
+@pytest.mark.parametrize("make", [lambda: DiffoRRegressor("fast", **QUICK), lambda: OrdinalRegressor("dex", **QUICK)])
+def test_ranges_of_targets_that_hardly_differ(y, make):
+    shares = make().fit(X, y).predict_proba(X)
+    assert shares.shape == (60, 8)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    if len(set(y)) == 1:
+        assert (shares[:, 0] == 1).all()
+
+
+@pytest.mark.parametrize("given", [59, 61, 0])
+def test_rows_and_targets_must_be_equally_many(given):
+    with pytest.raises(
+        UserError, match=r"inconsistent numbers of samples: \[60, [0-9]+\]; pass equally many|at least one target"
+    ):
+        DiffoRRegressor("fast", prior=None, **QUICK).fit(X, np.arange(float(given)))

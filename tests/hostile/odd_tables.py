@@ -279,7 +279,7 @@ def make_case(seed: int, method: str | None = None) -> Case:
         if kind == "listed":
             arguments["grades"] = ["low", "mid", "high", "never"]
     if METHODS[method].has_chain and "n_steps" in inspect.signature(METHODS[method]).parameters:
-        arguments["method_settings"] = {"n_steps": 4}
+        arguments["method_settings"] = {"n_steps": 8}
     if method == "diffor":
         chosen = ((), ("trees",), ("process",), ("trees", "process"))[draw.choice(4, p=[0.6, 0.2, 0.1, 0.1])]
         arguments |= {"prior": chosen or None, "preset": str(draw.choice(["fast", "balanced"]))}

@@ -1,7 +1,6 @@
 """Odd tables are answered right or refused with the reason; nothing else happens."""
 
 import numpy as np
-import pytest
 from odd_tables import NAMES, make_case
 from table_checks import play
 
@@ -38,8 +37,3 @@ def test_a_case_is_a_function_of_its_seed():
         assert str(make_case(seed)) == str(make_case(seed))
     faults = [fault for seed in range(300) for fault in make_case(seed).faults]
     assert len(set(faults)) > 20
-
-
-@pytest.mark.parametrize("seed", [])
-def test_tables_that_once_were_wrong(seed, tmp_path):
-    play_all([make_case(seed)], tmp_path / "model")

@@ -17,6 +17,7 @@ from typing_extensions import dataclass_transform
 from diffor.core.target import TRANSFORMS
 from diffor.encoders import ENCODERS
 from diffor.encoders.images.choice import NETWORK, ImageChoice, reads_images
+from diffor.encoders.images.networks import IMAGE_ENCODERS, TIMM
 from diffor.errors import UserError, did_you_mean
 from diffor.estimators.allowed import Instance, Number, Word, check_allowed, check_fields
 from diffor.estimators.cross_fitting import KINDS
@@ -172,7 +173,9 @@ class TrainingSettings:
         "``piecewise`` and ``periodic`` are networks of tables, without priors and folds.",
         "auto",
         Word(("auto", *ENCODERS)),
-        Instance((str, nn.Module), "a network of images by name or of yours", reads_images),
+        Instance(
+            (str, nn.Module), f"for images {', '.join(IMAGE_ENCODERS)}, {TIMM}NAME or a network of yours", reads_images
+        ),
         default="auto",
         paper="plain",
     )
@@ -207,7 +210,7 @@ class TrainingSettings:
     patience: int = setting("Evaluations without a better score that end training.", 8, COUNT, encoded=6)
     evaluate_every: int = setting("Steps between evaluations.", 25, COUNT, encoded=50, paper=100)
     n_samples: int = setting(
-        "Samples of a row that chains draw; closed forms need none.", 64, Number(1, 1_000_000, is_whole=True), paper=1
+        "Samples of a row that chains draw; closed forms need none.", 64, Number(1, 100_000, is_whole=True), paper=1
     )
     encoder_weights: str | Path | None = setting("File of the first weights of a network of images.", None, PATH)
     encoder_settings: dict[str, Any] = setting("Options of a network of images.", {}, OPTIONS)

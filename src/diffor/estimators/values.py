@@ -256,6 +256,8 @@ def as_values(y: Any, name: str) -> NDArray[np.float64]:
     except ValueError as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{name} must have one number for each row, but {reason}") from error
+    if not len(column):
+        raise UserError(f"{name} must hold at least one target, but it is empty; pass one for each row of X")
     wrong, cure = _not_number(column)
     if cure:
         raise UserTypeError(f"{name} must hold numbers, but got {shown(wrong)}; {cure}")
