@@ -13,7 +13,8 @@ grade = np.array(GRADES)[np.digitize(y, [100, 200])]
 X_train, X_test, grade_train, grade_test = train_test_split(X, grade, random_state=0)
 
 model = DiffoRClassifier("fast", grades=GRADES, random_state=0).fit(X_train, grade_train)
-print("probabilities of", model.classes_, "for the first patient:", model.predict_proba(X_test)[0].round(2))
+first = dict(zip(model.classes_.tolist(), model.predict_proba(X_test)[0].round(2).tolist(), strict=True))
+print("probabilities for the first patient:", {grade: first[grade] for grade in GRADES})
 truth = [GRADES.index(one) for one in grade_test]
 for decision in ("median", "mode", "qwk"):
     answer = [GRADES.index(one) for one in model.predict(X_test, decision)]

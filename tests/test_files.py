@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
 import sys
 import tracemalloc
@@ -263,3 +266,30 @@ def test_parquet_counts_its_rows_beforehand(tmp_path: Path, table: pd.DataFrame)
     table.to_csv(tmp_path / "rows.csv")
     assert tables.count_rows(tmp_path / "rows.parquet") == 50
     assert tables.count_rows(tmp_path / "rows.csv") is None
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".csv.bz2", ".csv.xz"])
+def test_nul_bytes_are_found_wherever_they_stand(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"rows{suffix}"
+    opened = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}.get(suffix.rpartition(".")[2], open)
+    with opened(path, "wb") as file:
+        file.write(b"a,b\n" + b"1,2\n" * 200_000 + b"1\x002,3\n" + b"1,2\n" * 5)
+    for read in (read_table, lambda path: list(read_chunks(path, ["a", "b"], [], keep=["a"]))):
+        with pytest.raises(DataError, match="must be text in UTF-8, but byte 800006 is NUL"):
+            read(path)
+    path = tmp_path / "wide.csv"
+    path.write_bytes("a,b\n1,2\n".encode("utf-16"))
+    with pytest.raises(DataError, match=r"(is NUL; convert the file to UTF-8|must be a CSV file in UTF-8)"):
+        column_names(path)
+
+
+def test_headers_that_name_a_column_twice_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,a\n1,2,3\n")
+    for read in (column_names, read_table, lambda path: list(read_chunks(path, ["a"], []))):
+        with pytest.raises(DataError, match=r"must name each column once, but 'a' stands twice in its header"):
+            read(path)
+    path.write_text("a,,b,\n1,2,3,4\n")  # columns without a name are none
+    assert column_names(path) == ["a", "b"]
+    path.write_text("a,a.1\n1,2\n")
+    assert column_names(path) == ["a", "a.1"]

@@ -38,7 +38,8 @@ def test_grades_are_exported_too(home):
     session = onnxruntime.InferenceSession("g.onnx", providers=["CPUExecutionProvider"])
     model = diffor.load("grades")
     (found,) = session.run(["probabilities"], program_inputs(model, home))
-    np.testing.assert_allclose(found, model.predict_proba(home), rtol=0, atol=1e-5)
+    shares = model.predict_proba(home)[:, np.searchsorted(model.classes_, model.grades_)]
+    np.testing.assert_allclose(found, shares, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(

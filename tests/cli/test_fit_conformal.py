@@ -150,11 +150,11 @@ def test_grades_get_the_ends_of_their_sets(home: Path, here: Path, name: str) ->
     assert isinstance(model, diffor.DiffoRClassifier)
     for coverage in (0.5, 0.9):
         result = predict(home, name, "--coverage", str(coverage), out=f"{coverage}.csv")
-        assert result.columns.tolist() == ["prediction", *(f"p_{grade}" for grade in model.classes_), "low", "high"]
+        assert result.columns.tolist() == ["prediction", *(f"p_{grade}" for grade in model.grades_), "low", "high"]
         held = model.predict_set(make_rows(400, seed=2)[FEATURES], coverage)
         places = [np.flatnonzero(row) for row in held]
-        assert result["low"].tolist() == [model.classes_[place[0]] for place in places]
-        assert result["high"].tolist() == [model.classes_[place[-1]] for place in places]
+        assert result["low"].tolist() == [model.grades_[place[0]] for place in places]
+        assert result["high"].tolist() == [model.grades_[place[-1]] for place in places]
 
 
 @pytest.mark.parametrize("name", ["price", "quality"])

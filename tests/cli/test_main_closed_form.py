@@ -27,7 +27,8 @@ class Values(RegressorMixin):
 
 
 class Grades(ClassifierMixin):
-    classes_, decision = np.array(["low", "mid", "high"]), "median"
+    classes_ = grades_ = np.array(["low", "mid", "high"])
+    decision = "median"
 
     def predict_distribution(self, table, n_samples=None, *, n_steps=None):
         return GRADES

@@ -79,7 +79,7 @@ def test_a_student_of_grades_has_its_teachers_probabilities():
     student = teacher.fit(X, grades).distill(X, max_steps=200)
     fresh, _ = make_table(200, seed=1)
     assert type(student) is DiffoRClassifier
-    assert (student.classes_.tolist(), student.decision) == (order, "mode")
+    assert (student.grades_.tolist(), student.decision) == (order, "mode")
     assert np.abs(student.predict_proba(fresh) - teacher.predict_proba(fresh)).mean() < 0.05
     assert (student.predict(fresh) == teacher.predict(fresh)).mean() > 0.85
 

@@ -67,7 +67,7 @@ def test_members_in_closed_form_are_pooled():
 
 @pytest.mark.parametrize("wrong", [0, "many", 1.5])
 def test_wrong_numbers_of_members_are_named(wrong):
-    with pytest.raises(ValueError, match="n_members must be at least 1, but got n_members="):
+    with pytest.raises(ValueError, match="n_members must be a whole number from 1 to 1000 or None, but got n_members="):
         OrdinalRegressor("dex", n_members=wrong, **QUICK).fit(*make_data())
 
 

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
+from diffor.estimators.allowed import Number
 from diffor.estimators.settings import (
     NAMES,
     PRESETS,
@@ -31,7 +32,7 @@ def test_adding_a_setting_is_one_edit():
         """
 
         _: KW_ONLY
-        temperature: float = setting("How hot it gets.", 1.5, paper=2.0, search=Choice((1.0, 1.5)))
+        temperature: float = setting("How hot it gets.", 1.5, Number(0), paper=2.0, search=Choice((1.0, 1.5)))
 
     model = Wider("paper", temperature=3.0)
     assert inspect.signature(Wider).parameters["temperature"].kind is inspect.Parameter.KEYWORD_ONLY
@@ -78,7 +79,7 @@ def test_unknown_settings_and_presets_are_named():
     with pytest.raises(TypeError, match=r"no setting 'max_step' \(did you mean 'max_steps'\?\)"):
         Settings(max_step=3)
     with pytest.raises(TypeError, match=r"presets must be among .*'quick'"):
-        setting("What it means.", 1, quick=2)
+        setting("What it means.", 1, Number(0), quick=2)
 
 
 def test_every_setting_of_training_has_a_value_in_every_preset():

@@ -144,7 +144,7 @@ def test_grades_are_found_in_the_files_or_listed(shards, target, grades, classes
     folder, rows = shards
     drop = ["row", "weight", "y", "stars" if target == "city" else "city"]
     model = fit_stream(DiffoRClassifier(**FEW, grades=grades, max_steps=3), Stream(str(folder), target, drop=drop))
-    assert model.classes_.tolist() == classes
+    assert model.grades_.tolist() == classes
     assert set(model.predict(rows[["x", "user"]])) <= set(classes)
 
 

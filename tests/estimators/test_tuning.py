@@ -133,7 +133,8 @@ def test_grades_are_scored_by_their_ranked_probabilities() -> None:
     ((fitted, held),) = TuningData(model, X, GRADES, None, {}).split(None, 0)
     model.fit(X.iloc[fitted], GRADES[fitted])
     codes = np.array([["low", "mid", "high"].index(grade) for grade in GRADES[held]])
-    assert found.default_score == pytest.approx(rps(codes, model.predict_proba(X.iloc[held])))
+    shares = model.predict_proba(X.iloc[held])[:, np.searchsorted(model.classes_, model.grades_)]
+    assert found.default_score == pytest.approx(rps(codes, shares))
 
 
 def test_weights_and_side_columns_reach_fit_and_score() -> None:

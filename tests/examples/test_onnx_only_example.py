@@ -67,5 +67,5 @@ def test_grades_are_those_of_predict_without_torch(clean_python, table, tmp_path
     export_model(model, tmp_path / "model.onnx")
     answers = ask(clean_python, tmp_path)
     assert list(answers.columns) == ["prediction", "p_low", "p_high"]
-    np.testing.assert_allclose(answers["p_low"].astype(float), model.predict_proba(table)[:, 0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(answers["p_low"].astype(float), model.predict_proba(table)[:, 1], rtol=0, atol=1e-5)
     assert (answers["prediction"] == model.predict(table)).all()

@@ -56,3 +56,8 @@ def test_of_too_many_columns_those_that_go_with_the_target_are_chosen():
     weights = (np.arange(400) < 200).astype(float)
     y[200:] = table[200:, 0]  # rows of weight zero do not choose
     assert choose_columns(table, y, weights, at_most=3).tolist() == [1, 5, 7]
+
+
+def test_levels_of_which_one_has_all_the_weight_are_drawn_to_the_mean():
+    count = np.array([1e20, 1.0, 1.0])
+    assert prior_rows(count * 0.5, count, squares=1e20) == 200

@@ -121,26 +121,3 @@ def is_complete(job: Job, shards: Sequence[Shard], outcomes: Sequence[Outcome]) 
 def unfinished(folder: Path) -> list[str]:
     """Temporary files of outputs."""
     return [path.name for path in folder.rglob(".*.parquet")]
-
-
-class Sleeping(Halving):
-    """Work that never ends."""
-
-    def after_piece(self, shard):
-        (shard.source.parent.parent / "marks" / str(os.getpid())).touch()
-        time.sleep(600)
-
-
-class EndsAfterOne(Sleeping):
-    """Work that ends for the first shard only."""
-
-    def after_piece(self, shard):
-        if not shard.output.startswith("part-0-00000"):
-            super().after_piece(shard)
-
-
-def hold(folder, plan_now, is_held, may_end):
-    """Keep an output folder open until it is told to end."""
-    with opened_folder(folder, plan_now, force=False):
-        is_held.set()
-        may_end.wait(60)

@@ -127,7 +127,7 @@ def _measure(
     if is_classifier(model):
         answered = _Answered(model.decision, None, {})
         with answered_chunks(data, columns, _grades(model, effort), sides=sides) as answers:
-            _score_grades(answered, len(model.classes_), truth, _keeping(answers, answered, columns, shown))
+            _score_grades(answered, len(model.grades_), truth, _keeping(answers, answered, columns, shown))
         return answered
     answered = _Answered(model.default_statistic, None, {})
     with answered_chunks(data, columns, _amounts(model, level, effort), sides=sides) as answers:
@@ -210,7 +210,7 @@ def _grades(model: Any, effort: dict[str, int | None]) -> Callable[..., tuple[Pr
 
     def answer(table: Any, **side: Any) -> tuple[Prediction, NDArray[Any], NDArray[Any]]:
         prediction = model.predict_distribution(table, **effort, **side)
-        probabilities = prediction.grade_probabilities(len(model.classes_))
+        probabilities = prediction.grade_probabilities(len(model.grades_))
         return prediction, probabilities, model.decide(prediction, probabilities)
 
     return answer

@@ -166,7 +166,7 @@ def introduce(arguments: argparse.Namespace, table: pd.DataFrame, task: Task, ro
     else:
         trial.settle_grades(rows.targets)
     TabularInputs().fit(rows.features)
-    scale = None if task.grades is None else trial.classes_.tolist()
+    scale = None if task.grades is None else trial.grades_.tolist()
     scale = (float(trial.scale_.low), float(trial.scale_.high)) if scale is None else scale
     return describe_table(table[task.features], table[task.target], scale, arguments.bounds is not None)
 

@@ -134,7 +134,7 @@ def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:
         raise UsageError("--quantiles is for amounts, but MODEL predicts grades; use their p_ columns")
     if arguments.statistic not in (None, "median", "mode", "qwk", "native"):
         raise UsageError(f"--statistic of grades must be median, mode or qwk, or native, but got {arguments.statistic}")
-    return ["prediction", *(f"p_{grade}" for grade in model.classes_), *ends]
+    return ["prediction", *(f"p_{grade}" for grade in model.grades_), *ends]
 
 
 def _threshold(model: Any, arguments: argparse.Namespace) -> float | None:
@@ -198,8 +198,8 @@ def _grade_answers(
     from diffor.estimators.conformal import open_sets, probable_sets
 
     prediction = model.predict_distribution(table, arguments.samples, n_steps=arguments.steps, **side)
-    probabilities = prediction.grade_probabilities(len(model.classes_))
-    yield model.classes_[model.decide(prediction, probabilities, arguments.statistic)]
+    probabilities = prediction.grade_probabilities(len(model.grades_))
+    yield model.grades_[model.decide(prediction, probabilities, arguments.statistic)]
     yield from probabilities.T
     if arguments.coverage is None:
         return
@@ -207,8 +207,8 @@ def _grade_answers(
         held = probable_sets(probabilities, arguments.coverage)
     else:
         held = open_sets(probabilities, threshold)
-    yield model.classes_[held.argmax(axis=1)]
-    yield model.classes_[held.shape[1] - 1 - held[:, ::-1].argmax(axis=1)]
+    yield model.grades_[held.argmax(axis=1)]
+    yield model.grades_[held.shape[1] - 1 - held[:, ::-1].argmax(axis=1)]
 
 
 @contextmanager

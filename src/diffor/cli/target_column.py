@@ -91,7 +91,7 @@ def true_targets(model: Any, target: str, data: Path) -> NDArray[Any]:
     """The true values of a model's target, as numbers or as places of its grades. **Shape:** ``(n,)``."""
     import pandas as pd
 
-    grades = model.classes_ if is_classifier(model) else None
+    grades = model.grades_ if is_classifier(model) else None
     spelled = grades is not None and grades.dtype.kind in "OU"
     table = tables.read_table(data, [target], [target] if spelled else [])
     listed = None if grades is None else grades.tolist()

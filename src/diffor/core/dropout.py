@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from diffor.core.draws import own_generator
 from diffor.errors import UserError
 
 
@@ -31,7 +32,9 @@ class ByteDropout(nn.Module):
         if not self.training or self.dropped == 0:
             return values
         n = values.numel()
-        draws = torch.empty((n + 7) // 8, dtype=torch.int64, device=values.device).random_(-(2**63), None)
+        generator = own_generator() if values.device.type == "cpu" else None
+        draws = torch.empty((n + 7) // 8, dtype=torch.int64, device=values.device)
+        draws.random_(-(2**63), None, generator=generator)
         bytes_ = draws.view(torch.uint8)[:n].view(values.shape).to(values.dtype)
         return values * bytes_.ge_(self.dropped).mul_(256 / (256 - self.dropped))
 

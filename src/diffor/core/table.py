@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from diffor.errors import UserError, UserTypeError
@@ -84,19 +85,51 @@ def _is_unnamed(names: Sequence[Hashable]) -> bool:
     return len(names) > 0 and names == list(range(len(names)))
 
 
+FINEST = 16
+"""Parts of the mean weight that weights are rounded to where rows are counted by them."""
+LIGHTEST = 1e-30
+"""Share of the largest weight below which a row counts as absent: single precision would make it so."""
+
+
 def check_weights(sample_weight: Any, n: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     """Weights scaled to mean 1, or None. **Shape:** ``(n,)``."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UserTypeError(f"sample_weight must hold numbers, but got {error}; correct them") from error
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
         raise UserError(f"sample_weight must have one value per row, shape ({n},), but got shape={weights.shape}")
-    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+    if not np.isfinite(weights).all() or (weights < 0).any() or weights.max(initial=0) <= 0:
         wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
         raise UserError(
             "sample_weight must be finite, not negative and not all zero, but "
             f"{f'{len(wrong)} weights are not, such as {wrong[0]}' if len(wrong) else 'all are zero'}; correct them"
         )
+    largest = weights.max()
+    if not LIGHTEST < largest < 1 / LIGHTEST:  # their sum need not be a number
+        weights = weights / largest
+    weights = np.where(weights < LIGHTEST * weights.max(), 0.0, weights)
     return np.asarray(weights / weights.mean())
+
+
+def row_counts(weights: NDArray[Any] | None) -> NDArray[np.int64] | None:
+    """How often each row counts in a statistic: twice a row's weight is the row twice; None if all count alike.
+
+    Weights that are no multiples of the smallest are rounded to parts of their mean; each row counts at least once.
+
+    **Shape:** ``(n,)``, positive.
+
+    >>> row_counts(np.array([0.5, 1.0, 0.5])).tolist()
+    [1, 2, 1]
+    """
+    if weights is None or weights.min() == weights.max():
+        return None
+    multiples = weights / weights.min()
+    counts = np.rint(multiples)
+    if counts.sum() > FINEST * len(weights) or not np.allclose(multiples, counts, rtol=1e-9, atol=0):
+        counts = np.maximum(np.rint(FINEST * weights / weights.mean()), 1)
+    return np.asarray(counts, dtype=np.int64)

@@ -13,6 +13,8 @@ from diffor.errors import UserError
 Array = NDArray[np.floating]
 TRANSFORMS = ("uniform", "quantile", "log")
 MAX_KNOTS = 1000
+FARTHEST = 1e150
+"""Targets beyond have squares that are no numbers any more."""
 SINGLE = 1e-7
 """Share of the range that single precision does not tell apart."""
 
@@ -44,22 +46,25 @@ class TargetScale:
         self.repeated: Array = np.zeros(0)
         """Values that several training targets share: they come back as they are, not as rounding leaves them."""
 
-    def fit(self, y: Any) -> TargetScale:
-        """Learn bounds and knots from training targets. **Shape:** ``(n,)``."""
+    def fit(self, y: Any, counts: NDArray[np.int64] | None = None) -> TargetScale:
+        """Learn bounds and knots from training targets, each of which may count several times. **Shape:** ``(n,)``."""
         y = np.asarray(y, dtype=np.float64)
         low, high = self.bounds if self.bounds is not None else (float(y.min()), float(y.max()))
         check_inside(y, (low, high))
+        check_range(low, high)
+        counted = y if counts is None else np.repeat(y, counts)
         if self.transform == "quantile":
-            self.values, self.units = _quantile_knots(y, low, high)
+            self.values, self.units = _quantile_knots(counted, low, high)
         else:
             self.values, self.units = np.array([low, high]), np.array([0.0, 1.0])
-        above = y[y > low] - low
+        above = counted[counted > low] - low
         values, counts = np.unique(y, return_counts=True)
         gaps = np.diff(values, prepend=-np.inf, append=np.inf)
         is_apart = np.minimum(gaps[:-1], gaps[1:]) > 2 * SINGLE * (high - low)  # no other target would be drawn to it
         self.repeated = values[(counts > 1) & is_apart]
         # The typical distance from the lower bound is where the log map bends from straight to logarithmic.
-        self.log_scale = float(np.median(above)) if len(above) else 1.0
+        # No less than what the whole range can be divided by.
+        self.log_scale = max(float(np.median(above)), (high - low) / FARTHEST) if len(above) else 1.0
         return self
 
     @property
@@ -168,9 +173,32 @@ class GradeScale:
 
 def check_bounds(bounds: Any) -> None:
     """Refuse bounds that are not two finite numbers, the lower first."""
-    pair = np.asarray(bounds, dtype=np.float64) if np.ndim(bounds) == 1 and len(bounds) == 2 else np.array([])
-    if pair.size != 2 or not np.isfinite(pair).all() or pair[0] >= pair[1]:
+    is_pair = isinstance(bounds, (tuple, list, np.ndarray)) and np.ndim(bounds) == 1 and len(bounds) == 2
+    numbers = (int, float, np.integer, np.floating)
+    if (
+        not is_pair
+        or not all(isinstance(bound, numbers) and abs(bound) < np.inf for bound in bounds)
+        or not bounds[0] < bounds[1]
+    ):
         raise UserError(f"bounds must be two finite numbers (low, high) with low < high, but got bounds={bounds!r}")
+    check_range(bounds[0], bounds[1], "bounds")
+
+
+def check_range(low: float, high: float, name: str = "y") -> None:
+    """Refuse a range whose squares, or whose shares, are too large or too small for double precision.
+
+    >>> check_range(0, 1e308)
+    Traceback (most recent call last):
+    diffor.errors.UserError: y must lie within -1e+150 and 1e+150, but reaches from 0 to 1e+308; divide by a constant
+    """
+    if max(abs(low), abs(high)) > FARTHEST:
+        raise UserError(
+            f"{name} must lie within {-FARTHEST} and {FARTHEST}, but reaches from {low} to {high}; divide by a constant"
+        )
+    if 0 < high - low < 1 / FARTHEST:
+        raise UserError(
+            f"{name} must differ by more than {1 / FARTHEST}, but reaches from {low} to {high}; multiply by a constant"
+        )
 
 
 def check_inside(y: Array, bounds: tuple[float, float], name: str = "y") -> None:
@@ -198,5 +226,6 @@ def _quantile_knots(y: Array, low: float, high: float) -> tuple[Array, Array]:
     # A value that many rows share spans several levels: it stands at their middle.
     first, last = np.searchsorted(values, distinct, "left"), np.searchsorted(values, distinct, "right") - 1
     units = ((first + last) / 2 + 0.5) / len(levels)  # inside (0, 1), so that wider bounds keep a part of it
-    inner = (distinct > low) & (distinct < high)
+    steps = np.diff(distinct, prepend=-np.inf)  # a step that is next to nothing has no slope that is a number
+    inner = (distinct > low) & (distinct < high) & (steps > (high - low) / FARTHEST)
     return np.r_[low, distinct[inner], high], np.r_[0.0, units[inner], 1.0]

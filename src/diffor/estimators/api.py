@@ -8,10 +8,15 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from diffor.core.grades import ALL_DECISIONS
+from diffor.core.target import TRANSFORMS
+from diffor.estimators.allowed import Word
 from diffor.estimators.folder import restore
 from diffor.estimators.grades import DECISION, GradeEstimator
-from diffor.estimators.settings import CORE, CoreSettings, parameter, with_parameters
+from diffor.estimators.settings import CORE, PRESET_NAMES, CoreSettings, parameter, with_parameters
+from diffor.estimators.settings import MEMBERS as N_MEMBERS
 from diffor.estimators.values import ValueEstimator
+from diffor.methods import METHODS
 from diffor.training.checkpoint import CheckpointError, load_folder
 
 PRESET = "``fast``, ``balanced``, ``accurate``, or ``paper``, the paper's chain to the letter."
@@ -54,7 +59,7 @@ class DiffoRRegressor(CoreSettings, ValueEstimator):
     ((5,), (5, 2))
     """
 
-    preset: str = parameter(PRESET, "balanced")
+    preset: str = parameter(PRESET, "balanced", *PRESET_NAMES)
 
 
 @with_parameters
@@ -69,11 +74,13 @@ class DiffoRClassifier(CoreSettings, GradeEstimator):
     >>> X = np.linspace(0, 1, 200)[:, None]
     >>> y = np.array(["low", "mid", "high"])[(X[:, 0] * 2.99).astype(int)]
     >>> model = DiffoRClassifier("fast", grades=["low", "mid", "high"], max_steps=50, random_state=0, verbose=0)
-    >>> model.fit(X, y).classes_.tolist(), model.predict_proba(X[:5]).shape
-    (['low', 'mid', 'high'], (5, 3))
+    >>> model.fit(X, y).grades_.tolist(), model.classes_.tolist()
+    (['low', 'mid', 'high'], ['high', 'low', 'mid'])
+    >>> model.predict_proba(X[:5]).shape  # columns as in classes_
+    (5, 3)
     """
 
-    preset: str = parameter(PRESET, "balanced")
+    preset: str = parameter(PRESET, "balanced", *PRESET_NAMES)
 
 
 @with_parameters
@@ -96,11 +103,13 @@ class OrdinalRegressor(ValueEstimator):
 
     default_statistic: ClassVar[str] = "native"
 
-    method: str = parameter(METHOD, CORE)
+    method: str = parameter(METHOD, CORE, Word(METHODS))
     _: KW_ONLY
-    preset: str = parameter(PRESET, "balanced")
-    n_members: int | None = parameter(MEMBERS)
-    transform: str = parameter("How the target is spread over [0, 1]: ``uniform``, ``quantile`` or ``log``.", "uniform")
+    preset: str = parameter(PRESET, "balanced", *PRESET_NAMES)
+    n_members: int | None = parameter(MEMBERS, None, N_MEMBERS)
+    transform: str = parameter(
+        "How the target is spread over [0, 1]: ``uniform``, ``quantile`` or ``log``.", "uniform", Word(TRANSFORMS)
+    )
 
 
 OrdinalRegressor.transform = UnlistedArgument("transform")  # type: ignore[assignment]
@@ -122,11 +131,13 @@ class OrdinalClassifier(GradeEstimator):
     ((5,), (5, 3))
     """
 
-    method: str = parameter(METHOD, CORE)
+    method: str = parameter(METHOD, CORE, Word(METHODS))
     _: KW_ONLY
-    preset: str = parameter(PRESET, "balanced")
-    n_members: int | None = parameter(MEMBERS)
-    decision: str = parameter(f"{DECISION} ``native`` is the decision of the method's authors.", "native")
+    preset: str = parameter(PRESET, "balanced", *PRESET_NAMES)
+    n_members: int | None = parameter(MEMBERS, None, N_MEMBERS)
+    decision: str = parameter(
+        f"{DECISION} ``native`` is the decision of the method's authors.", "native", Word(ALL_DECISIONS)
+    )
 
 
 Estimator = DiffoRRegressor | DiffoRClassifier | OrdinalRegressor | OrdinalClassifier

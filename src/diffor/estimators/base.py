@@ -22,6 +22,7 @@ from diffor.core.target import GradeScale, TargetScale
 from diffor.encoders import TabularInputs
 from diffor.errors import UserError, UserTypeError
 from diffor.estimators import hub, summary
+from diffor.estimators.allowed import Instance, Number, Word
 from diffor.estimators.conformal import Calibration
 from diffor.estimators.cross_fitted import CrossFitted
 from diffor.estimators.ensemble import with_steps
@@ -29,12 +30,12 @@ from diffor.estimators.fitting import named_or_bare
 from diffor.estimators.folder import restore, state_of
 from diffor.estimators.inputs import ImageReader, PassedRows
 from diffor.estimators.rows import RowReader, choose_device
-from diffor.estimators.settings import Settings, TrainingSettings, parameter, with_parameters
+from diffor.estimators.settings import FLAG, PATH, Settings, TrainingSettings, parameter, with_parameters
 from diffor.methods import METHODS
 from diffor.priors import FittedPriors
 from diffor.training.checkpoint import CheckpointError, load_folder, save_folder
 from diffor.training.loop import History, Rows, limit_threads, predict_in_chunks
-from diffor.training.tracking import Tracker
+from diffor.training.tracking import Tracker, make_tracker
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="OrdinalEstimator")
@@ -51,20 +52,36 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
     default_statistic: ClassVar[str] = "median"
 
     _: KW_ONLY
-    time_limit: float | None = parameter("Seconds that a fit may take.")
+    time_limit: float | None = parameter("Seconds that a fit may take.", None, Number(0.0, is_above=True))
     checkpoint_dir: str | Path | None = parameter(
-        "Folder from which a fit goes on after a crash, to bit-for-bit the same weights."
+        "Folder from which a fit goes on after a crash, to bit-for-bit the same weights.", None, PATH
     )
-    device: str = parameter("Where to compute; ``auto`` takes a GPU if there is one.", "auto")
-    n_jobs: int | None = parameter("CPU threads; one if None, all if -1.")
-    random_state: Any = parameter("Fixes everything.")
-    verbose: int = parameter("0 for silence.", 1)
+    device: str = parameter(
+        "Where to compute; ``auto`` takes a GPU if there is one.",
+        "auto",
+        Instance(str, "'auto', 'cpu', 'cuda' or 'cuda:NUMBER'", choose_device),
+    )
+    n_jobs: int | None = parameter(
+        "CPU threads, never more than there are CPUs; one if None, all if -1.",
+        None,
+        Word((-1,)),
+        Number(1, 1024, is_whole=True),
+    )
+    random_state: Any = parameter(
+        "Fixes everything.",
+        None,
+        Number(0, 2**32 - 1, is_whole=True),
+        Instance(np.random.RandomState, "a numpy.random.RandomState"),
+    )
+    verbose: int = parameter("0 for silence.", 1, Number(0, 100, is_whole=True), FLAG)
     log_to: str | Tracker | None = parameter(
         "Where losses and scores can be watched: ``tensorboard:FOLDER``, ``mlflow:ADDRESS``, or a "
-        ":class:`~diffor.training.tracking.Tracker`."
+        ":class:`~diffor.training.tracking.Tracker`.",
+        None,
+        Instance((str, Tracker), "a place such as 'tensorboard:runs' or a Tracker", make_tracker),
     )
     validation_fraction: float = parameter(
-        "Share of the rows that networks of images, and methods on an encoder, stop on.", 0.1
+        "Share of the rows that networks of images, and methods on an encoder, stop on.", 0.1, Number(0.0, 0.9)
     )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from diffor.core.draws import OwnDraws
+from diffor.core.threads import LINEAR_ALGEBRA
 from diffor.encoders import TabularInputs
 from diffor.encoders.tabular.fold_networks import FoldNetworks, NetworkSettings
 from diffor.errors import UserError
@@ -105,7 +106,8 @@ class Problem:
         if not len(self.positions):
             return []
         score = HeldOutScore.of_rows(self.data, self.borders, self.held)
-        networks = FoldNetworks(1, [], [], self.positions, [1.0] * len(self.positions))
+        with OwnDraws():  # its weights are not asked
+            networks = FoldNetworks(1, [], [], self.positions, [1.0] * len(self.positions))
         said = torch.sigmoid(networks.prior_logits(self.data.inputs[-1].cpu()))
         errors = np.array([score.of(said[:, place].to(score.filled)) for place in range(said.shape[1])])
         shares = np.exp(-FACTOR_SHARPNESS * errors / max(errors.min(), np.finfo(float).tiny))
@@ -154,8 +156,7 @@ def make_networks(
     inputs: TabularInputs, n_folds: int, positions: Tensor, factors: list[float], settings: NetworkSettings, seed: int
 ) -> FoldNetworks:
     """Networks of one kind, with random weights that the seed determines."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with OwnDraws(seed):
         return FoldNetworks(n_folds, inputs.number_edges, inputs.category_sizes, positions, factors, settings)
 
 
@@ -241,7 +242,7 @@ def fit_table(
     known = prior if len(reference) else ()  # nothing needs to be known of a target that is always the same
     until = None if config.time_limit is None else started + PRIORS_SHARE * config.time_limit
     even = data.y.double().numpy()
-    with threadpool_limits(torch.get_num_threads(), "blas"):  # scipy's own threads do not ask torch how many
+    with LINEAR_ALGEBRA.hold(torch.get_num_threads()):  # scipy's own threads do not ask torch how many
         priors, seen = fit_priors(known, rows, coordinate, weights, folds, config.seed, until, config.verbose, even)
     places = seen[:, ::2].copy()
     places[:, priors.are_even] = reference.coordinate(torch.from_numpy(places[:, priors.are_even])).numpy()

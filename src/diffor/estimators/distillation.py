@@ -55,6 +55,7 @@ class Pupil(nn.Module):
     """What the training loop sees of a student: its distance from the teacher's answers, a side column ``answers``."""
 
     n_members = 1
+    asks_for_draws = True  # nothing but dropout is random
 
     def __init__(self, networks: FoldNetworks) -> None:
         super().__init__()

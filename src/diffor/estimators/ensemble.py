@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import torch
-
+from diffor.core.draws import OwnDraws
 from diffor.core.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.encoders import TabularEncoder, TabularInputs, make_tabular_encoder
 from diffor.encoders.images.choice import reads_images
@@ -41,8 +40,7 @@ def make_ensemble(
     ``make_images`` makes the networks of members that read images; they may have learned before.
     """
     members = []
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with OwnDraws(seed):
         for name in encoders:
             encoder = make_encoder(name, inputs, settings, n_rows, make_images)
             method = METHODS[settings.method](encoder.out_features, **settings.method_settings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,11 @@ from sklearn.utils.validation import validate_data
 
 from diffor.core.grades import Spread, grade_probabilities
 from diffor.core.prediction import Prediction
+from diffor.core.table import row_counts
 from diffor.core.target import GradeScale
 from diffor.encoders import TabularInputs
 from diffor.errors import UserError
+from diffor.estimators.allowed import check_fields
 from diffor.estimators.calibration import ValidationScore
 from diffor.estimators.cross_fitting import Table, fit_table
 from diffor.estimators.ensemble import CHEAP_SAMPLES, MakeImages, fit_ensemble
@@ -36,12 +38,14 @@ from diffor.metrics import coverage, mae
 from diffor.training.batches import Batches
 from diffor.training.loop import Rows, TrainConfig, limit_threads
 from diffor.training.side_columns import check_validation_sides, separate_sides
-from diffor.training.tracking import make_tracker, tracked
+from diffor.training.tracking import tracked
 
 if TYPE_CHECKING:
     from diffor.estimators.base import OrdinalEstimator
 
 Array = NDArray[Any]
+SINGLE_REACH = 1e30
+"""Single precision holds numbers of this size, and what is summed of them."""
 
 
 @contextmanager
@@ -61,13 +65,7 @@ def settle_settings(model: OrdinalEstimator, X_val: Any = None, y_val: Any = Non
     if (X_val is None) != (y_val is None):
         given, absent = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
         raise UserError(f"X_val and y_val belong together, but only {given} was given; pass {absent} too")
-    if not 0 <= model.validation_fraction < 1:
-        raise UserError(
-            f"validation_fraction must lie in [0, 1), but got validation_fraction={model.validation_fraction}"
-        )
-    if model.time_limit is not None and not model.time_limit > 0:
-        raise UserError(f"time_limit must be positive seconds or None, but got time_limit={model.time_limit}")
-    make_tracker(model.log_to)
+    check_fields(fields(model), model.get_params(deep=False))
     model.settings_ = resolve_settings(model.preset, model.get_params(deep=False))
     model.forget()
 
@@ -115,10 +113,10 @@ def fit_rows(
     model.data_summary_ = {
         "rows": len(training.y),
         "validation_rows": 0 if validation is None else len(validation.y),
-        "target": _describe_target(model, training.y),
+        "target": _describe_target(model, training.y, row_counts(training.weights)),
     }
     table = training.rows.table
-    model.inputs_ = TabularInputs() if table is None else TabularInputs().fit(table)
+    model.inputs_ = TabularInputs() if table is None else TabularInputs().fit(table, row_counts(training.weights))
     if _cross_fits(model, training):
         of_rows = as_groups(groups, len(given.y))
         if of_rows is not None:
@@ -174,7 +172,7 @@ def _fit_core(
         None if validation is None else validation.rows.table,
         groups,
         model.scale_.n_grades if isinstance(model.scale_, GradeScale) else None,
-        max(model.scale_.high - model.scale_.low, np.finfo(float).tiny),
+        _unit_of(model.scale_.high - model.scale_.low),
     )
     config = replace(_config(model, started), evaluate_first=True)
     settings, fingerprint = model.settings_, _fingerprint(model, data)
@@ -188,30 +186,45 @@ def _fit_core(
         if known.any():
             y = training.y if validation is None else np.concatenate([training.y, validation.y])
             prediction = as_prediction(core.model.borders, core.out_of_fold[known]).map(model.scale_.from_unit)
-            _note_held_out(model, prediction, y[known.numpy()])
+            weights = _joined_weights(training, validation)
+            _note_held_out(model, prediction, y[known.numpy()], None if weights is None else weights[known.numpy()])
         final.update(model.history_.totals())
 
 
-def _note_held_out(model: OrdinalEstimator, prediction: Prediction, y: Array) -> None:
+def _unit_of(length: float) -> float:
+    """What scores while training are told in: the user's units, or shares of a range that single precision has not."""
+    is_told = length == 0 or 1 / SINGLE_REACH < length < SINGLE_REACH
+    return max(length, np.finfo(float).tiny) if is_told else 1.0
+
+
+def _joined_weights(training: Given, validation: Given | None) -> Array | None:
+    """Weights of training and validation rows; the latter count once each. **Shape:** -> ``(n,)``."""
+    if training.weights is None or validation is None:
+        return training.weights
+    return np.concatenate([training.weights, np.ones(len(validation.y))])
+
+
+def _note_held_out(model: OrdinalEstimator, prediction: Prediction, y: Array, weights: Array | None) -> None:
     """Score out-of-fold answers; they also tell the spread of grades, and may be kept."""
-    model.history_.best_score = float(prediction.crps(y).mean())
+    model.history_.best_score = float(np.average(prediction.crps(y), weights=weights))
     low, high = prediction.interval(0.9).T
     model.held_out_scores_ = {
         "crps": model.history_.best_score,
-        "mae": mae(y, prediction.statistic("median")),
-        "coverage_90": coverage(y, low, high),
+        "mae": mae(y, prediction.statistic("median"), sample_weight=weights),
+        "coverage_90": coverage(y, low, high, sample_weight=weights),
     }
     if isinstance(model.scale_, GradeScale):
-        model.scale_.spread = Spread.of(grade_probabilities(prediction, model.scale_.n_grades))
+        model.scale_.spread = Spread.of(grade_probabilities(prediction, model.scale_.n_grades), weights)
     if model.settings_.keep_out_of_fold:
         model.out_of_fold_ = prediction
 
 
-def _describe_target(model: OrdinalEstimator, y: Array) -> dict[str, Any]:
-    """How the training targets are spread, as JSON values."""
+def _describe_target(model: OrdinalEstimator, y: Array, counts: NDArray[np.int64] | None) -> dict[str, Any]:
+    """How the training targets are spread, as JSON values; quantiles count rows by their weights."""
     if isinstance(model.scale_, GradeScale):
         return {"counts": np.bincount(y.astype(np.int64), minlength=model.scale_.n_grades).tolist()}
     levels = {"least": 0.0, "lower quarter": 0.25, "median": 0.5, "upper quarter": 0.75, "largest": 1.0}
+    y = y if counts is None else np.repeat(y, counts)
     return {name: float(np.quantile(y, level)) for name, level in levels.items()}
 
 

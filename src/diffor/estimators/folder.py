@@ -123,14 +123,14 @@ def _grades_state(estimator: Any) -> dict[str, Any]:
     """The names of grades, where there are any, as JSON values."""
     if not isinstance(estimator.scale_, GradeScale):
         return {}
-    return {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}
+    return {"classes": estimator.grades_.tolist(), "classes_dtype": estimator.grades_.dtype.str}
 
 
 def _restore_scale(estimator: Any, config: dict[str, Any]) -> None:
     if "classes" in config:
         estimator.scale_ = GradeScale.from_json(config["scale"])
-        estimator.classes_ = np.array(config["classes"], dtype=np.dtype(config["classes_dtype"]))
-        if len(set(estimator.classes_.tolist())) < len(config["classes"]):
+        estimator.grades_ = np.array(config["classes"], dtype=np.dtype(config["classes_dtype"]))
+        if len(set(estimator.grades_.tolist())) < len(config["classes"]):
             raise MisfitError("classes must be different grades, but classes_dtype makes some of them the same")
     else:
         estimator.scale_ = TargetScale.from_json(config["scale"])

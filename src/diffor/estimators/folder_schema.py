@@ -110,7 +110,8 @@ SIZES = {"n_units": MANY, "n_annealing_steps": MANY, "n_warmup_steps": MANY, "n_
 NUMBERS = ListOf(Number())
 COLUMN = {
     "number": Record({"kind": NAME, "name": PLAIN, "centre": Number(), "spread": Number(0), "has_missing": Flag(),
-                      "edges": ListOf(Number(), 2, SIZE)}),
+                      "edges": ListOf(Number(), 2, SIZE)},
+                     {"holds": Text(known=("numbers", "dates", "durations", "nothing"))}),
     "category": Record({"kind": NAME, "name": PLAIN, "levels": optional(ListOf(NAME))},
                        {"is_sparse": Flag(), "n_buckets": optional(Whole(1, 2**31))}),
 }  # fmt: skip

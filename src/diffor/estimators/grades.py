@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diffor.core.grades import (
     ALL_DECISIONS,
@@ -17,9 +17,12 @@ from diffor.core.grades import (
     find_grades,
     grade_codes,
     grade_probabilities,
+    list_grades,
 )
 from diffor.core.prediction import Prediction
+from diffor.core.table import check_weights
 from diffor.core.target import GradeScale
+from diffor.estimators.allowed import Instance, Word
 from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, open_sets, probable_sets, set_scores
 from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
@@ -40,9 +43,11 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
 
     _: KW_ONLY
     grades: Any = parameter(
-        "The grades from lowest to highest; without it the order is that of an ordered pandas category, or of sorting."
+        "The grades from lowest to highest; without it the order is that of an ordered pandas category, or of sorting.",
+        None,
+        Instance(object, "a list of grades, lowest first", list_grades),
     )
-    decision: str = parameter(DECISION, "median")
+    decision: str = parameter(DECISION, "median", Word(ALL_DECISIONS))
 
     def fit(
         self: Self,
@@ -63,18 +68,29 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         """
         with unchanged_by_failure(self):
             settle_settings(self, X_val, y_val)
-            self.settle_grades(y)
-            codes = grade_codes(y, self.classes_, "y")
-            codes_val = None if y_val is None else grade_codes(y_val, self.classes_, "y_val")
+            weights = None if y is None else check_weights(sample_weight, len(column_or_1d(y)))
+            counted = None if weights is None else weights > 0
+            self.settle_grades(y, counted)
+            codes = grade_codes(y, self.grades_, "y", counted)
+            codes_val = None if y_val is None else grade_codes(y_val, self.grades_, "y_val")
             fit_rows(self, X, codes, sample_weight, X_val, codes_val, groups, side)
         return self
 
-    def settle_grades(self, y: Any) -> None:
-        """Find the grades among targets and settle what depends on their number. **Shape:** ``(n,)``."""
-        check_decision(self.decision, ALL_DECISIONS)
-        self.classes_: Array = find_grades(y, self.grades)
-        check_method(self, "grades", len(self.classes_))
-        self.scale_: GradeScale = GradeScale(len(self.classes_))
+    def settle_grades(self, y: Any, counted: NDArray[np.bool_] | None = None) -> None:
+        """Find the grades among targets and settle what depends on their number; rows that do not count are absent.
+
+        **Shape:** ``(n,)`` each.
+        """
+        self.grades_: Array = find_grades(y, self.grades, counted)
+        check_method(self, "grades", len(self.grades_))
+        self.scale_: GradeScale = GradeScale(len(self.grades_))
+
+    @property
+    def classes_(self) -> Array:
+        """The grades as scikit-learn wants classes, sorted; ``grades_`` has them from the lowest to the highest."""
+        if "grades_" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} has no classes_ before it is fitted; call fit")
+        return np.unique(self.grades_)
 
     def predict(
         self,
@@ -92,18 +108,28 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         if decision == "native":
             parts = self._predictions(X, n_samples, side, n_steps)
             codes = np.concatenate([part.statistic("native") for part in parts])
-            return np.asarray(self.classes_[np.rint(codes).astype(np.int64)])
-        probabilities = self.predict_proba(X, n_samples=n_samples, n_steps=n_steps, **side)
-        return np.asarray(self.classes_[decide_grades(probabilities, decision, self.scale_.spread)])
+            return np.asarray(self.grades_[np.rint(codes).astype(np.int64)])
+        shares = self._shares(X, n_samples, n_steps, side)
+        return np.asarray(self.grades_[decide_grades(shares, decision, self.scale_.spread)])
 
     def predict_proba(self, X: Any, *, n_samples: int | None = None, n_steps: int | None = None, **side: Any) -> Array:
-        """Probability of each grade, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""
+        """Probability of each grade, in the order of ``classes_``, which is sorted as scikit-learn's metrics expect.
+
+        In the order of the grades they are ``predict_proba(X)[:, np.searchsorted(classes_, grades_)]``.
+
+        **Shape:** -> ``(rows, grades)``.
+        """
+        shares = self._shares(X, n_samples, n_steps, side)
+        return shares[:, np.argsort(self.grades_)]
+
+    def _shares(self, X: Any, n_samples: int | None, n_steps: int | None, side: dict[str, Any]) -> Array:
+        """Probability of each grade, from the lowest to the highest. **Shape:** -> ``(rows, grades)``."""
         check_is_fitted(self, "model_")
         predictions = self._predictions(X, n_samples, side, n_steps)
-        return np.concatenate([grade_probabilities(part, len(self.classes_)) for part in predictions])
+        return np.concatenate([grade_probabilities(part, len(self.grades_)) for part in predictions])
 
     def decide(self, prediction: Prediction, probabilities: Array, decision: str | None = None) -> NDArray[np.int64]:
-        """Places, in ``classes_``, of the grades that distributions are answered with.
+        """Places, in ``grades_``, of the grades that distributions are answered with.
 
         **Shape:** n rows, ``(n, grades)`` -> ``(n,)``.
         """
@@ -115,9 +141,8 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
     def predict_cumproba(
         self, X: Any, *, n_samples: int | None = None, n_steps: int | None = None, **side: Any
     ) -> Array:
-        """Probability of each grade or a lower one, in the order of ``classes_``. **Shape:** -> ``(rows, grades)``."""
-        probabilities = self.predict_proba(X, n_samples=n_samples, n_steps=n_steps, **side)
-        return np.asarray(np.minimum(probabilities.cumsum(axis=1), 1.0))
+        """Probability of each grade or a lower one, in the order of ``grades_``. **Shape:** -> ``(rows, grades)``."""
+        return np.asarray(np.minimum(self._shares(X, n_samples, n_steps, side).cumsum(axis=1), 1.0))
 
     def conformalize(self: Self, X_cal: Any, y_cal: Any, **side: Any) -> Self:
         """Learn from rows kept out of training how large the sets of :meth:`predict_set` must be.
@@ -128,8 +153,8 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         **Shape:** X_cal ``(n, p)``, y_cal ``(n,)``.
         """
         self._check_conformalize(X_cal, y_cal)
-        codes = grade_codes(y_cal, self.classes_, "y_cal")
-        scores = set_scores(self.predict_proba(X_cal, **side))[np.arange(len(codes)), codes]
+        codes = grade_codes(y_cal, self.grades_, "y_cal")
+        scores = set_scores(self._shares(X_cal, None, None, side))[np.arange(len(codes)), codes]
         self.conformal_ = Calibration.of(scores, (self.scale_.low, self.scale_.high))
         return self
 
@@ -142,7 +167,7 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         n_steps: int | None = None,
         **side: Any,
     ) -> NDArray[np.bool_]:
-        """Grades that hold the true one with probability ``coverage``, as a run of ``classes_`` without gaps.
+        """Grades that hold the true one with probability ``coverage``, as a run of ``grades_`` without gaps.
 
         After :meth:`conformalize`, at least the share ``coverage`` of exchangeable rows is covered, on average over
         rows and calibration sets. Before, the set holds that much of the model's own probability: no guarantee. A set
@@ -153,7 +178,7 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         """
         if self.conformal_ is None:
             self._check_distribution("sets of grades", "call conformalize with rows kept out of training first")
-            return probable_sets(self.predict_proba(X, n_samples=n_samples, n_steps=n_steps, **side), coverage)
+            return probable_sets(self._shares(X, n_samples, n_steps, side), coverage)
         self._check_as_calibrated(n_samples, n_steps)
         threshold = self.conformal_.threshold(coverage)
-        return open_sets(self.predict_proba(X, **side), threshold)
+        return open_sets(self._shares(X, None, None, side), threshold)

@@ -96,6 +96,8 @@ class FoldBatches:
 class Learners(nn.Module):
     """What the training loop sees of K networks: the loss of a batch in blocks."""
 
+    asks_for_draws = True  # nothing but dropout is random
+
     def __init__(self, networks: FoldNetworks, borders: Borders) -> None:
         super().__init__()
         self.networks, self.borders = networks, borders

@@ -146,8 +146,8 @@ def _data(model: Any, data: str | None) -> str:
     facts += [(words, summary[key]) for key, words in (("rows", "training rows"),
               ("validation_rows", "validation rows")) if key in summary]  # fmt: skip
     if hasattr(model, "classes_"):
-        counts = summary.get("target", {}).get("counts", [""] * len(model.classes_))
-        facts += [(f"grade {grade}", count) for grade, count in zip(model.classes_, counts, strict=True)]
+        counts = summary.get("target", {}).get("counts", [""] * len(model.grades_))
+        facts += [(f"grade {grade}", count) for grade, count in zip(model.grades_, counts, strict=True)]
     else:
         facts.append(("legal range of the target", f"{model.scale_.low:g} to {model.scale_.high:g}"))
         facts += [(f"target, {key}", f"{value:.4g}") for key, value in summary.get("target", {}).items()]

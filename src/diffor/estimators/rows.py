@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length
 from torch import nn
 from tqdm import tqdm
 
@@ -19,6 +18,7 @@ from diffor.core.table import as_table, check_weights
 from diffor.core.target import GradeScale, TargetScale
 from diffor.encoders import TabularInputs
 from diffor.encoders.images.choice import reads_images
+from diffor.errors import UserError
 from diffor.estimators.inputs import IMAGE_BLOCK_ROWS, Given, ImageReader, PassedRows
 from diffor.estimators.settings import Settings, image_choice
 from diffor.methods import METHODS
@@ -89,7 +89,14 @@ def choose_device(name: str) -> torch.device:
     """Where to compute: a GPU if there is one and nothing else is asked for."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UserError(f"device must be auto, cpu, cuda or cuda:NUMBER, but got device={name!r}") from error
+    if device.type == "cuda" and not (device.index or 0) < torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise UserError(f"device must exist, but got device={name!r} where PyTorch finds {count} GPUs; pass 'auto'")
+    return device
 
 
 def is_available(name: str) -> bool:
@@ -123,16 +130,25 @@ def read_given(
     """Rows with what belongs to them, all of one length; those of broken images are left out where that is set."""
     if images is None:
         rows = PassedRows(as_table(X))
-        check_consistent_length(rows.table, y)
+        check_lengths(len(rows), len(y))
         return Given(rows, y, check_weights(sample_weight, len(y)), read_sides(side, len(y), method))
     found = images.find(X, verbose)
-    check_consistent_length(range(len(found) + len(found.skipped)), y)
+    check_lengths(len(found) + len(found.skipped), len(y))
     weights, beside = check_weights(sample_weight, len(y)), read_sides(side, len(y), method)
     if weights is not None:
         weights = check_weights(weights[found.kept], len(found))
     with limit_threads(n_jobs):
         rows = images.read(found, verbose)
     return Given(rows, y[found.kept], weights, {name: column[found.kept] for name, column in beside.items()})
+
+
+def check_lengths(n_rows: int, n_targets: int) -> None:
+    """Refuse rows and targets that are not equally many."""
+    if n_rows != n_targets:
+        raise UserError(
+            f"X and y must have one row for each target, but got inconsistent numbers of samples: [{n_rows}, "
+            f"{n_targets}]; pass equally many"
+        )
 
 
 def split_given(given: Given, share: float, seed: int) -> tuple[Given, Given | None]:

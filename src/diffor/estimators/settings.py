@@ -10,13 +10,19 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from torch import nn
 from typing_extensions import dataclass_transform
 
+from diffor.core.target import TRANSFORMS
+from diffor.encoders import ENCODERS
 from diffor.encoders.images.choice import NETWORK, ImageChoice, reads_images
+from diffor.encoders.images.networks import IMAGE_ENCODERS, TIMM
 from diffor.errors import UserError, did_you_mean
+from diffor.estimators.allowed import Instance, Number, Word, check_allowed, check_fields
 from diffor.estimators.cross_fitting import KINDS
 from diffor.methods import METHODS
+from diffor.priors import make_prior
 from diffor.training.loop import TrainConfig
 
 CORE, PAPER = "diffor", "diffor-paper"
@@ -27,6 +33,7 @@ SMALL_TABLE = 5000
 """Tables with fewer rows count as small."""
 NAMES = ("balanced", "fast", "accurate", "paper")
 """The presets."""
+PRESET_NAMES = (Word(NAMES),)
 Kind = TypeVar("Kind", bound=type)
 
 
@@ -83,14 +90,14 @@ Space = dict[str, Choice | Range]
 def setting(
     meaning: str,
     balanced: Any,
-    *,
+    *allowed: Number | Word | Instance,
     default: Any = None,
     encoded: Any = None,
     search: Choice | Range | None = None,
     search_paper: Choice | Range | None = None,
     **presets: Any,
 ) -> Any:
-    """A setting: what it means, and its value in ``balanced`` and in the presets that differ.
+    """A setting: what it means, its value in ``balanced``, what it may be, and its value in the presets that differ.
 
     ``default`` stands in a constructor for the preset's value. ``encoded`` is the value where a method stands on an
     encoder. ``search`` says which values are worth searching, ``search_paper`` in the preset ``paper``.
@@ -99,13 +106,17 @@ def setting(
         raise TypeError(f"presets must be among {NAMES}, but got {sorted(presets)}")
     values = {name: presets.get(name, balanced) for name in NAMES}
     searches = {name: search_paper if name == "paper" else search for name in NAMES}
-    known = {"meaning": meaning, "presets": values, "encoded": encoded, "search": searches}
+    if not allowed:
+        raise TypeError(f"a setting must say which values it may have: {meaning}")
+    known = {"meaning": meaning, "presets": values, "encoded": encoded, "search": searches, "allowed": allowed}
     return field(default=default, metadata=known)
 
 
-def parameter(meaning: str, default: Any = None) -> Any:
-    """A constructor's argument that no preset decides, with what it means."""
-    return field(default=default, metadata={"meaning": meaning})
+def parameter(meaning: str, default: Any, *allowed: Number | Word | Instance) -> Any:
+    """A constructor's argument that no preset decides, with what it means and what it may be."""
+    if not allowed:
+        raise TypeError(f"a parameter must say which values it may have: {meaning}")
+    return field(default=default, metadata={"meaning": meaning, "allowed": allowed})
 
 
 @dataclass_transform()
@@ -132,6 +143,26 @@ def describe_parameters(kind: type) -> str:
     return "\n".join(lines)
 
 
+COUNT = Number(1, 2**40, is_whole=True)
+RATE = Number(0.0, 100.0, is_above=True)
+FLAG = Instance((bool, np.bool_), "True or False")
+OPTIONS = Instance(dict, "a dictionary of options by name", lambda given: all(isinstance(name, str) for name in given))
+PATH = Instance((str, Path), "a path", lambda path: str(path) != "")
+MEMBERS = Number(1, 1000, is_whole=True)
+
+
+def check_prior(given: Any) -> None:
+    """Refuse what is neither the name of a prior, nor a regressor, nor some of these."""
+    for entry in given if isinstance(given, (list, tuple)) else () if given in (None, "auto") else (given,):
+        make_prior(entry)
+
+
+def check_kinds(kinds: Sequence[str]) -> None:
+    """Refuse kinds of networks that do not exist."""
+    for kind in kinds:
+        check_allowed("kinds", kind, (Word(KINDS),))
+
+
 @with_parameters
 class TrainingSettings:
     """Settings that every estimator takes: how networks are trained, and how images are read."""
@@ -142,6 +173,7 @@ class TrainingSettings:
         "Arguments of the method's class: with preset='paper' those of "
         ":class:`~diffor.methods.diffor.IncrementDiffusion`, so every ablation.",
         {},
+        OPTIONS,
     )
     encoder: str | nn.Module = setting(
         "For images, a network by name (``small``, ``resnet18``, ``resnet34``, ``resnet50``, ``efficientnet-lite0``, "
@@ -149,13 +181,18 @@ class TrainingSettings:
         "column ``path`` beside others, an array ``(n, height, width, 3)`` or a list of Pillow's images. ``plain``, "
         "``piecewise`` and ``periodic`` are networks of tables, without priors and folds.",
         "auto",
+        Word(("auto", *ENCODERS)),
+        Instance(
+            (str, nn.Module), f"for images {', '.join(IMAGE_ENCODERS)}, {TIMM}NAME or a network of yours", reads_images
+        ),
         default="auto",
         paper="plain",
     )
-    max_steps: int = setting("Training steps at most.", 700, encoded=800, paper=4000)
+    max_steps: int = setting("Training steps at most.", 700, COUNT, encoded=800, paper=4000)
     batch_size: int = setting(
         "Rows that each network learns from in a step.",
         128,
+        COUNT,
         encoded=256,
         paper=1024,
         search=Choice((128, 256, 512)),
@@ -164,6 +201,7 @@ class TrainingSettings:
     learning_rate: float = setting(
         "Largest step size of Adam.",
         3e-3,
+        RATE,
         encoded=6e-3,
         paper=5e-4,
         search=Range(3e-4, 1e-2, log=True),
@@ -172,22 +210,27 @@ class TrainingSettings:
     weight_decay: float = setting(
         "Decay of the weights in a step, as a share of the step size.",
         0.02,
+        Number(0.0, 10.0),
         encoded=0.0,
         paper=0.0,
         search=Choice((0.0, 0.02, 0.1)),
         search_paper=Choice((0.0, 1e-4, 1e-3, 1e-2)),
     )
-    patience: int = setting("Evaluations without a better score that end training.", 8, encoded=6)
-    evaluate_every: int = setting("Steps between evaluations.", 25, encoded=50, paper=100)
-    n_samples: int = setting("Samples of a row that chains draw; closed forms need none.", 64, paper=1)
-    encoder_weights: str | Path | None = setting("File of the first weights of a network of images.", None)
-    encoder_settings: dict[str, Any] = setting("Options of a network of images.", {})
-    image_settings: dict[str, Any] = setting("How images are read: ``side``, ``augment``, ``n_workers`` and more.", {})
-    freeze_backbone: bool = setting(
-        "Whether a network of images stays as it is; its features are then columns of a table.", False
+    patience: int = setting("Evaluations without a better score that end training.", 8, COUNT, encoded=6)
+    evaluate_every: int = setting("Steps between evaluations.", 25, COUNT, encoded=50, paper=100)
+    n_samples: int = setting(
+        "Samples of a row that chains draw; closed forms need none.", 64, Number(1, 100_000, is_whole=True), paper=1
     )
-    backbone_learning_rate: float | None = setting("Step size of a network of images, where it is its own.", None)
-    accumulate: int = setting("Pieces that a batch of images is computed in.", 1)
+    encoder_weights: str | Path | None = setting("File of the first weights of a network of images.", None, PATH)
+    encoder_settings: dict[str, Any] = setting("Options of a network of images.", {}, OPTIONS)
+    image_settings: dict[str, Any] = setting(
+        "How images are read: ``side``, ``augment``, ``n_workers`` and more.", {}, OPTIONS
+    )
+    freeze_backbone: bool = setting(
+        "Whether a network of images stays as it is; its features are then columns of a table.", False, FLAG
+    )
+    backbone_learning_rate: float | None = setting("Step size of a network of images, where it is its own.", None, RATE)
+    accumulate: int = setting("Pieces that a batch of images is computed in.", 1, COUNT)
 
 
 @with_parameters
@@ -201,23 +244,32 @@ class CoreSettings:
         "``lightgbm``, ``catboost``), a regressor of yours, a list of these, or None for no advice; ``auto`` is the "
         "preset's.",
         ("trees", "process", "process-ranks"),
+        Instance(object, "names, regressors or None", check_prior),
         default="auto",
         fast=("trees", "process"),
         paper=(),
     )
     n_folds: int | str = setting(
-        "Parts of the rows, each held out by one network of a kind; ``auto`` goes by the number of rows.", "auto"
+        "Parts of the rows, each held out by one network of a kind; ``auto`` goes by the number of rows.",
+        "auto",
+        Word(("auto",)),
+        Number(2, 2**31, is_whole=True),
     )
     n_increments: int | str = setting(
-        "Intervals of the target's range; ``auto`` goes by the priors' error.", "auto", search=Choice(("auto", 64, 128))
+        "Intervals of the target's range; ``auto`` goes by the priors' error.",
+        "auto",
+        Word(("auto",)),
+        Number(1, 100_000, is_whole=True),
+        search=Choice(("auto", 64, 128)),
     )
     keep_out_of_fold: bool = setting(
         "Whether ``out_of_fold_`` keeps the distribution of every training row by networks that never saw it.",
         False,
+        FLAG,
         default=False,
     )
     diagnose: bool = setting(
-        "Whether training of the paper's chain notes how the gradients of different times agree.", False
+        "Whether training of the paper's chain notes how the gradients of different times agree.", False, FLAG
     )
 
 
@@ -231,12 +283,15 @@ class Settings(TrainingSettings, CoreSettings):
     (10, 1024)
     """
 
-    method: str = setting("The method by its name in the table.", CORE, paper=PAPER)
-    transform: str = setting("How the target is spread over [0, 1]: ``uniform``, ``quantile`` or ``log``.", "uniform")
-    n_members: int = setting("Networks on an encoder that answer together.", 1)
+    method: str = setting("The method by its name in the table.", CORE, Word(METHODS), paper=PAPER)
+    transform: str = setting(
+        "How the target is spread over [0, 1]: ``uniform``, ``quantile`` or ``log``.", "uniform", Word(TRANSFORMS)
+    )
+    n_members: int = setting("Networks on an encoder that answer together.", 1, MEMBERS)
     kinds: Sequence[str] = setting(
         "Kinds of networks.",
         ("plain", "advised"),
+        Instance((tuple, list), "kinds of networks by name", check_kinds),
         fast=("advised",),
         accurate=("plain", "waves", "advised", "slow"),
         paper=(),
@@ -245,18 +300,25 @@ class Settings(TrainingSettings, CoreSettings):
         # Of many rows ranks tell nothing beside the process on columns: 0 to -.5 % of CRPS without, on seven tables.
         "Priors of tables with many rows, where they are to be others.",
         ("trees", "process"),
+        Instance(object, "names, regressors or None", check_prior),
         fast=("trees",),
         accurate=None,
         paper=None,
     )
-    max_folds: int = setting("Folds where rows are few.", 5, fast=3, accurate=10)
-    encoder_width: int = setting("Width of an encoder's layers.", 192, fast=96, paper=256)
-    encoder_layers: int = setting("Layers of an encoder.", 2)
-    encoder_dropout: float | str = setting("Share of an encoder's values that training hides.", "auto", paper=0.1)
-    warmup_share: float = setting("Share of the steps in which the step size rises.", 0.05, paper=0.0)
-    decay: bool = setting("Whether the step size falls to zero.", True, paper=False)
-    ema: float = setting("Decay of the running mean of weights; 0 for none.", 0.99, encoded=0.999, paper=0.0)
-    gradient_clip: float = setting("Largest norm of a gradient.", 16.0, encoded=1.0, paper=float("inf"))
+    max_folds: int = setting("Folds where rows are few.", 5, Number(2, 2**31, is_whole=True), fast=3, accurate=10)
+    encoder_width: int = setting("Width of an encoder's layers.", 192, COUNT, fast=96, paper=256)
+    encoder_layers: int = setting("Layers of an encoder.", 2, COUNT)
+    encoder_dropout: float | str = setting(
+        "Share of an encoder's values that training hides.", "auto", Word(("auto",)), Number(0.0, 0.99), paper=0.1
+    )
+    warmup_share: float = setting("Share of the steps in which the step size rises.", 0.05, Number(0.0, 1.0), paper=0.0)
+    decay: bool = setting("Whether the step size falls to zero.", True, FLAG, paper=False)
+    ema: float = setting(
+        "Decay of the running mean of weights; 0 for none.", 0.99, Number(0.0, 1.0), encoded=0.999, paper=0.0
+    )
+    gradient_clip: float = setting(
+        "Largest norm of a gradient.", 16.0, Number(0.0, is_above=True), encoded=1.0, paper=float("inf")
+    )
 
     def __init__(self, **values: Any) -> None:
         for one in fields(self):
@@ -355,12 +417,6 @@ def _check_images(settings: Settings, given: dict[str, Any]) -> None:
             )
         return
     image_choice(settings, given.get("encoder")).inputs(settings.image_settings)
-    rate = settings.backbone_learning_rate
-    if rate is not None and not rate > 0:
-        raise UserError(
-            f"backbone_learning_rate must be positive, but got backbone_learning_rate={rate}; "
-            "choose freeze_backbone=True for a network that is not to learn"
-        )
 
 
 def choose_dropout(settings: Settings, n_rows: int) -> float:
@@ -375,12 +431,7 @@ def choose_dropout(settings: Settings, n_rows: int) -> float:
 
 
 def check_method(settings: Settings) -> None:
-    """Refuse a method that does not exist, and settings that its class does not take."""
-    if settings.method not in METHODS:
-        raise UserError(
-            f"method must be one of {', '.join(METHODS)}, but got method={settings.method!r}"
-            + did_you_mean(str(settings.method), METHODS)
-        )
+    """Refuse settings that the method's class does not take."""
     known = [name for name in inspect.signature(METHODS[settings.method]).parameters if name != "n_features"]
     for name in settings.method_settings:
         if name not in known:
@@ -403,13 +454,6 @@ def _check_core(settings: Settings, given: dict[str, Any]) -> None:
             )
         if wrong:
             raise UserError(f"{wrong[0]} is for the method {CORE!r}, but got method={settings.method!r}; leave it out")
-    for name, least in (("n_folds", 2), ("n_increments", 1)):
-        value = getattr(settings, name)
-        if value != "auto" and not (isinstance(value, int) and value >= least):
-            raise UserError(f"{name} must be 'auto' or at least {least}, but got {name}={value!r}")
-    for kind in settings.kinds:
-        if kind not in KINDS:
-            raise UserError(f"kinds must be among {', '.join(KINDS)}, but got {kind!r}{did_you_mean(kind, KINDS)}")
 
 
 def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
@@ -418,9 +462,8 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
     >>> resolve_settings("paper", {"method_settings": {"n_increments": 4}, "width": None}).method_settings
     {'n_increments': 4}
     """
-    if preset not in PRESETS:
-        hint = did_you_mean(str(preset), PRESETS)
-        raise UserError(f"preset must be one of {', '.join(PRESETS)}, but got preset={preset!r}{hint}")
+    check_allowed("preset", preset, PRESET_NAMES)
+    check_fields(fields(Settings), given)
     known = {field.name for field in fields(Settings)}
     changed = {name: value for name, value in given.items() if name in known and value is not None}
     for name in ("encoder", "prior"):
@@ -441,9 +484,4 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
         settings = train_on_encoder(settings, given)
     if reads_images(settings.encoder):
         settings = adapt_to_images(settings, given)
-    for name in ("n_samples", "n_members", "max_steps", "batch_size", "evaluate_every", "patience", "accumulate"):
-        if not (isinstance(getattr(settings, name), int) and getattr(settings, name) >= 1):
-            raise UserError(f"{name} must be at least 1, but got {name}={getattr(settings, name)}")
-    if not settings.learning_rate > 0:
-        raise UserError(f"learning_rate must be positive, but got learning_rate={settings.learning_rate}")
     return settings

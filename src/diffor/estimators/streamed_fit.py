@@ -244,7 +244,7 @@ class _StreamedFit:
         if not self.is_graded:
             return column.to_numpy(dtype=np.float64)
         spelled = self._as_grades([str(level) for level in column.cat.categories])[column.cat.codes.to_numpy()]
-        return grade_codes(spelled, self.model.classes_, "y")
+        return grade_codes(spelled, self.model.grades_, "y")
 
     def _weights(self, frame: pd.DataFrame) -> NDArray[Any] | None:
         name = self.stream.weight

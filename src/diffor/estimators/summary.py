@@ -54,7 +54,7 @@ def as_html(model: OrdinalEstimator) -> str:
 
 def _target(model: Any) -> str:
     if hasattr(model, "classes_"):
-        names = [str(grade) for grade in model.classes_]
+        names = [str(grade) for grade in model.grades_]
         shown = names if len(names) <= 2 * MOST_NAMES else [*names[:MOST_NAMES], "...", names[-1]]
         return f"{len(names)} grades, {' < '.join(shown)}"
     source = "taken from the training rows" if model.bounds is None else "by bounds"

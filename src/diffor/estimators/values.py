@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import fractions
+import warnings
 from dataclasses import KW_ONLY
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diffor.core.prediction import Prediction
-from diffor.core.table import check_weights
-from diffor.core.target import TargetScale, check_inside
-from diffor.errors import UserError
+from diffor.core.table import check_weights, row_counts
+from diffor.core.target import TargetScale, check_bounds, check_inside
+from diffor.errors import UserError, UserTypeError
+from diffor.estimators.allowed import Instance, shown
 from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, interval_scores, open_intervals
 from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
@@ -23,6 +29,11 @@ from diffor.methods import METHODS
 Self = TypeVar("Self", bound="ValueEstimator")
 
 N_RANGES = 8
+DATES = "turn times into numbers, such as days since the first"
+FEW = 0.01
+"""Share of the targets that may be called outliers, ..."""
+FAR = 1e4
+"""... where they lie this many ranges of all others away from these."""
 ZERO_BASED = ("watch time", "lifetime value")
 """Families whose targets count from zero, whatever the smallest training target is."""
 
@@ -33,7 +44,9 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
 
     _: KW_ONLY
     bounds: tuple[float, float] | None = parameter(
-        "The legal range of the target (low, high); that of the training targets if None."
+        "The legal range of the target (low, high); that of the training targets if None.",
+        None,
+        Instance(object, "two finite numbers (low, high)", check_bounds),
     )
 
     def fit(
@@ -68,12 +81,14 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
     ) -> None:
         """Check the method and fit the target's scale; ``ends`` are those of all targets where these are a sample."""
         check_method(self, "value")
-        if weights is not None:
-            target = target[weights > 0]
+        counted = None if weights is None else np.flatnonzero(weights > 0)
+        target = target if counted is None else target[counted]
         bounds = self._known_bounds(target if ends is None else np.array(ends))
         if bounds is None and ends is not None and ends[0] < ends[1]:
             bounds = ends
-        self.scale_: TargetScale = TargetScale(bounds, self.settings_.transform).fit(target)
+        counts = None if weights is None or counted is None else row_counts(weights[counted])
+        self.scale_: TargetScale = TargetScale(bounds, self.settings_.transform).fit(target, counts)
+        warn_of_outliers(target, np.arange(len(target)) if counted is None else counted)
 
     def _known_bounds(self, target: NDArray[np.float64]) -> tuple[float, float] | None:
         """The bounds as given; where the method counts from zero and there are none, zero and the largest target."""
@@ -201,17 +216,79 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         """
         check_is_fitted(self, "model_")
         if cuts is None:
-            cuts = self.scale_.from_unit(np.arange(1, N_RANGES) / N_RANGES)
+            levels = np.arange(1, N_RANGES) / N_RANGES
+            cuts = self.scale_.from_unit(levels)
+            if (np.diff(cuts) <= 0).any():  # the range is one value, or few that doubles can tell apart
+                units = self._unit_predictions(X, n_samples, side, n_steps)
+                return np.concatenate([part.probabilities(levels) for part in units])
         parts = self._predictions(X, n_samples, side, n_steps)
         return np.concatenate([part.probabilities(cuts) for part in parts])
+
+
+def warn_of_outliers(target: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
+    """Name targets that are so far from all others that the range is theirs alone. **Shape:** ``(n,)`` each.
+
+    A rising map of the whole range leaves the others next to no room in it: ``bounds`` or a transform help.
+    """
+    order = np.argsort(np.abs(target - np.median(target)), kind="stable")
+    n_few = max(int(FEW * len(target)), 1)
+    others = target[order[: len(target) - n_few]]
+    if len(others) < 2 or others.min() == others.max():
+        return
+    low, high = float(others.min()), float(others.max())
+    away = np.maximum(low - target, target - high)
+    wrong = np.flatnonzero(away > FAR * (high - low))
+    if len(wrong):
+        named = ", ".join(f"row {rows[row]}: {target[row]}" for row in wrong[:3])
+        warnings.warn(
+            f"{len(wrong)} of {len(target)} targets lie far from all others, which reach from {low} to {high} "
+            f"({named}{', ...' if len(wrong) > 3 else ''}): correct or remove these rows if they are errors",
+            stacklevel=4,
+        )
 
 
 def as_values(y: Any, name: str) -> NDArray[np.float64]:
     """Targets as float64. **Shape:** ``(n,)``."""
     if y is None:
         raise UserError("requires y to be passed, but the target y is None")
-    column = column_or_1d(y, warn=True)
+    try:
+        column = column_or_1d(y, warn=True)
+    except ValueError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{name} must have one number for each row, but {reason}") from error
+    if not len(column):
+        raise UserError(f"{name} must hold at least one target, but it is empty; pass one for each row of X")
+    wrong, cure = _not_number(column)
+    if cure:
+        raise UserTypeError(f"{name} must hold numbers, but got {shown(wrong)}; {cure}")
+    if column.dtype == object:
+        column = np.array([np.nan if pd.isna(value) else value for value in column], dtype=object)
     try:
         return np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{name} must hold numbers, but {error}; grades belong to DiffoRClassifier") from error
+    except OverflowError as error:
+        raise UserError(f"{name} must hold numbers below 1e308, but some are larger; divide them all") from error
+
+
+def _not_number(column: NDArray[Any]) -> tuple[Any, str]:
+    """The first target that is no number, with what to do about it; a cure of no words where all are.
+
+    >>> _not_number(np.array([1.5, None, "3"], dtype=object))
+    ('3', 'turn text into numbers, as by pandas.to_numeric; grades belong to DiffoRClassifier')
+    """
+    if column.dtype.kind in "biuf" or not len(column):
+        return None, ""
+    if column.dtype.kind in "mM":
+        return column[0], DATES
+    for value in column:
+        if isinstance(value, (datetime.date, datetime.timedelta, datetime.time, np.datetime64, np.timedelta64)):
+            return value, DATES
+        if isinstance(value, (str, bytes)):
+            return value, "turn text into numbers, as by pandas.to_numeric; grades belong to DiffoRClassifier"
+        is_number = isinstance(value, (bool, int, float, np.number, np.bool_, decimal.Decimal, fractions.Fraction))
+        if not (is_number and not isinstance(value, np.complexfloating)) and not _is_missing(value):
+            return value, "pass one number for each row"
+    return None, ""
+
+
+def _is_missing(value: Any) -> bool:
+    return np.ndim(value) == 0 and bool(pd.isna(value))

@@ -166,7 +166,7 @@ def _features(encoder: Encoder, pixels: Value | None, rows: TableRows | None) ->
 
 def write_grades(graph: Graph, model: GradeEstimator) -> None:
     """Outputs: the grade that is answered with, and the probability of each."""
-    n_grades = len(model.classes_)
+    n_grades = len(model.grades_)
     heights = write_heights(graph, model, Knots.of(model))  # (n, K + 1)
     shares = heights.take(range(1, n_grades + 1)) - heights.take(range(n_grades))
     if model.decision == "mode":
@@ -183,7 +183,7 @@ def write_grades(graph: Graph, model: GradeEstimator) -> None:
 
 def _labels(model: GradeEstimator) -> Array:
     """The grades as whole or other numbers, or spelled. **Shape:** ``(K,)``."""
-    kind = {"i": np.int64, "u": np.int64, "f": np.float64}.get(model.classes_.dtype.kind)
+    kind = {"i": np.int64, "u": np.int64, "f": np.float64}.get(model.grades_.dtype.kind)
     if kind is not None:
-        return model.classes_.astype(kind)
-    return np.array([str(grade) for grade in model.classes_], dtype=object)
+        return model.grades_.astype(kind)
+    return np.array([str(grade) for grade in model.grades_], dtype=object)

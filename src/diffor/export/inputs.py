@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from diffor.encoders.tabular.inputs import as_categories, as_numbers
+from diffor.encoders.tabular.inputs import as_categories
 from diffor.export.answer import Estimator, count_features, raw_columns_of
 from diffor.export.columns import CATEGORIES, NUMBERS
 from diffor.export.images import PIXELS
@@ -25,7 +25,7 @@ def program_inputs(model: Estimator, X: Any) -> dict[str, NDArray[Any]]:
         return inputs
     table, n_features = rows.table, count_features(model)
     fitted = model.inputs_.columns[n_features:]
-    numbers = [as_numbers(table.iloc[:, fitted.index(column)], column.name) for column in columns.passed]
+    numbers = [column.read(table.iloc[:, fitted.index(column)]) for column in columns.passed]
     if numbers or not n_features:
         inputs[NUMBERS] = np.stack(numbers, axis=1) if numbers else np.zeros((len(table), 0))
     if columns.categories:

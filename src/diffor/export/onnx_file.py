@@ -62,7 +62,7 @@ def as_program(model: Estimator, levels: Sequence[float], coverage: float) -> tu
     }
     if isinstance(model, GradeEstimator):
         write_grades(graph, model)
-        facts |= {"grades": [str(grade) for grade in model.classes_.tolist()], "decision": model.decision}
+        facts |= {"grades": [str(grade) for grade in model.grades_.tolist()], "decision": model.decision}
     else:
         write_values(graph, model, wanted, coverage)
         facts |= {"bounds": [model.scale_.low, model.scale_.high], "quantiles": wanted, "coverage": coverage,

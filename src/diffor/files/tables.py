@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from diffor.files.atomic import DataError as DataError
 from diffor.files.atomic import replacing
+from diffor.files.csv_bytes import csv_bytes
 from diffor.files.dates import as_times
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def read_table(path: Path, columns: list[str] | None = None, text: Iterable[str]
             table = table.reset_index(drop=True)
         else:
             # Where only some columns are asked for, pandas overlooks rows with too many fields.
-            table = pd.read_csv(path, usecols=columns, dtype=dict.fromkeys(text, str), **CSV_OPTIONS)
+            with csv_bytes(path) as source:
+                table = pd.read_csv(source, usecols=columns, dtype=dict.fromkeys(text, str), **CSV_OPTIONS)
             table = _with_times(table, set(table.columns).difference(text))
     if len(table) == 0:
         raise DataError(f"{path} must hold at least one row, but it has only a header; add rows")
@@ -143,8 +145,8 @@ def is_empty(path: Path) -> bool:
 
     if is_parquet(path):
         return count_rows(path) == 0
-    with readable(path):
-        return len(pd.read_csv(path, nrows=1, dtype=str)) == 0
+    with readable(path), csv_bytes(path) as source:
+        return len(pd.read_csv(source, nrows=1, dtype=str)) == 0
 
 
 def _with_times(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
@@ -226,7 +228,13 @@ def readable(path: Path) -> Iterator[None]:
 def _csv_names(path: Path) -> list[str]:
     import pandas as pd
 
-    top = pd.read_csv(path, nrows=1, dtype=str)
+    with csv_bytes(path) as source:
+        header = pd.read_csv(source, nrows=1, dtype=str, header=None, na_filter=False).iloc[0]
+    repeated = header[header.duplicated() & (header != "")]
+    if len(repeated):
+        raise DataError(f"{path} must name each column once, but {repeated.iloc[0]!r} stands twice in its header")
+    with csv_bytes(path) as source:
+        top = pd.read_csv(source, nrows=1, dtype=str)
     if not isinstance(top.index, pd.RangeIndex):  # pandas takes surplus fields for an index, shifting all names
         raise DataError(
             f"{path} must have as many fields in each row as in its header, but the first row has more; "
@@ -245,11 +253,12 @@ def _csv_chunks(
     numbers = set(columns).difference(text)
     types = {name: str for name in _csv_names(path) if name not in numbers}
     # All columns are read, as pandas would overlook rows with too many fields if only some were.
-    with pd.read_csv(path, dtype=types, **options) as values:
+    with csv_bytes(path) as source, pd.read_csv(source, dtype=types, **options) as values:
         if not keep:
             yield from ((table[list(columns)], table[[]]) for table in values)
             return
-        with pd.read_csv(path, usecols=list(keep), dtype=str, na_filter=False, **options) as texts:
+        asked: dict[str, Any] = {"usecols": list(keep), "dtype": str, "na_filter": False, **options}
+        with csv_bytes(path) as again, pd.read_csv(again, **asked) as texts:
             for table, kept in zip(values, texts, strict=True):
                 yield table[list(columns)], kept[list(keep)]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from diffor.errors import UserError, UserTypeError, did_you_mean
 from diffor.metrics.checks import checked_rows, require_fraction, weighted_mean
@@ -50,6 +50,7 @@ class MetricScorer:
         if options and not self.metric.takes_weight:
             raise UserError(f"sample_weight must be None for {self.metric.name}, but it was given; leave it out")
         asked = self._ask(estimator, X)
+        y, asked = self._as_places(estimator, y, asked)
         if self.metric.name in ("crps", "crps_fair") and hasattr(asked[0], "knots"):
             weights, (scores,) = checked_rows(sample_weight, scores=asked[0].crps(y))  # exact, by its closed form
             value = weighted_mean(scores, weights)
@@ -70,6 +71,16 @@ class MetricScorer:
         # An array has one row per row of X, a pair one entry per end.
         low, high = interval if isinstance(interval, (tuple, list)) else np.asarray(interval).T
         return low, high
+
+    def _as_places(self, estimator: Any, y: ArrayLike, asked: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """Grades as their places in the order of an estimator that knows one, where they are text or are sampled."""
+        steps = getattr(estimator, "steps", None)  # of a pipeline the last one predicts
+        grades = getattr(steps[-1][1] if steps else estimator, "grades_", None)
+        if grades is None or (self.metric.kind != "samples" and np.asarray(grades).dtype.kind not in "OU"):
+            return y, asked
+        place_of = {grade: place for place, grade in enumerate(np.asarray(grades).tolist())}
+        predicted = asked if self.metric.kind == "samples" else (_places(asked[0], place_of, "predict(X)"),)
+        return _places(y, place_of, "y"), predicted
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> MetricScorer:
         """Say whether scikit-learn's metadata routing, where enabled, passes ``sample_weight`` on to this scorer.
@@ -96,3 +107,12 @@ class MetricScorer:
     def _accept_sample_weight(self) -> bool:
         """Asked by scikit-learn where several scorers share one call that has weights."""
         return self.metric.takes_weight
+
+
+def _places(values: ArrayLike, place_of: dict[Any, int], name: str) -> NDArray[np.int64]:
+    """Places of grades in their order. **Shape:** ``(n,)``."""
+    listed = np.asarray(values).ravel().tolist()
+    unknown = next((value for value in listed if value not in place_of), None)
+    if unknown is not None:
+        raise UserError(f"{name} must hold the model's grades {', '.join(map(str, place_of))}, but got {unknown!r}")
+    return np.array([place_of[value] for value in listed], dtype=np.int64)

@@ -91,6 +91,8 @@ def prior_rows(total: Floats, count: Floats, squares: float) -> float:
     of_levels = float((total[seen] ** 2 / count[seen]).sum())
     within = (squares - of_levels) / (n_rows - n_levels)
     typical = (n_rows - float((count**2).sum()) / n_rows) / (n_levels - 1)
+    if not typical > 0:  # one level has all the weight
+        return PRIOR_ROWS[1]
     between = ((of_levels - float(total.sum()) ** 2 / n_rows) / (n_levels - 1) - within) / typical
     return float(np.clip(within / between, *PRIOR_ROWS)) if between > 0 else PRIOR_ROWS[1]
 

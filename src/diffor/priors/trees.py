@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from diffor.core.threads import LINEAR_ALGEBRA
 from diffor.files.schema import MisfitError
 from diffor.priors.contract import check_tensor
 
@@ -221,7 +222,8 @@ def grow_by_sklearn(task: Task, growth: Growth, seed: int) -> Trees:
         n_iter_no_change=growth.patience,
         random_state=seed % 2**31,
     )
-    with threadpool_limits(torch.get_num_threads()):  # threads that wait for each other make it many times slower
+    count = torch.get_num_threads()  # threads that wait for each other make it many times slower
+    with LINEAR_ALGEBRA.hold(count), threadpool_limits(count, "openmp"):
         model.fit(
             task.table, task.target, task.weights,
             X_val=task.check, y_val=task.check_target, sample_weight_val=task.check_weights,

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from diffor.core.draws import OwnDraws
 from diffor.core.method import OrdinalEnsemble
 from diffor.core.prediction import Prediction
 from diffor.encoders.images.networks import learning_rate_groups
@@ -112,7 +113,8 @@ def train(
     """Train a model in place and leave it with its best weights.
 
     The model is a module whose call on inputs, targets, weights and side columns gives named terms of the loss, and
-    whose ``n_members`` parts learn independently of each other.
+    whose ``n_members`` parts learn independently of each other. What it draws comes from a generator of the run; one
+    that ``asks_for_draws`` by itself (:func:`~diffor.core.draws.own_generator`) is spared the watching of its calls.
 
     ``score(model)`` is the validation loss to stop on (lower is better); without it the last averaged weights are
     kept. ``fingerprint`` names data and settings, so that a checkpoint of another run is refused.
@@ -125,7 +127,8 @@ def train(
             run.resume()
         run.tracking.start(run.history.steps)
         devices = [data.y.device.index or 0] if data.y.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
+        # A GPU's generator is one for all threads of the process; on the CPU each run has its own.
+        with torch.random.fork_rng(devices=devices, enabled=bool(devices)):
             try:
                 run.loop()
             except KeyboardInterrupt:
@@ -154,7 +157,8 @@ class TrainingRun:
         self.tracking = tracking or Tracking(None)
         self.batches = batches or MemoryBatches(data, config.batch_size, config.seed, config.accumulate)
         self.world = self.batches.world
-        self.history = History()
+        self.history, self.draws = History(), OwnDraws()
+        self.asks_for_draws = getattr(model, "asks_for_draws", False)
         tables = sparse_tables(model)
         apart = {id(table) for table in tables}
         self.optimizer = FlatAdam(
@@ -232,7 +236,8 @@ class TrainingRun:
                 buffer.copy_(kept)  # methods that count their steps count this one once
             self.seed(step, shard)
             for rows, share in self.batches.pieces(step, shard):
-                terms = self.model(rows.inputs, rows.y, rows.weights, **rows.side)
+                with self.draws.for_those_that_ask() if self.asks_for_draws else self.draws:
+                    terms = self.model(rows.inputs, rows.y, rows.weights, **rows.side)
                 loss = torch.stack(list(terms.values())).sum()
                 if not torch.isfinite(loss):
                     raise FloatingPointError(
@@ -247,11 +252,9 @@ class TrainingRun:
     def seed(self, step: int, shard: int = 0) -> None:
         """Make all that is random in a shard of a step depend on their numbers."""
         seed = step_seed(self.config.seed, step, shard)
-        if self.data.y.device.type == "cpu":
-            # Without a GPU, torch.manual_seed notes for each one to come where it was called: a millisecond a step.
-            torch.default_generator.manual_seed(seed)
-        else:
-            torch.manual_seed(seed)
+        self.draws.seed(seed)
+        if self.data.y.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
 
     def rate_factor(self) -> float:
         """Share of the learning rate at this moment: linear warm-up, then half a cosine down to zero."""
@@ -426,13 +429,13 @@ class TrainingRun:
 
 @contextmanager
 def limit_threads(count: int | None) -> Iterator[None]:
-    """Let torch use this many CPU threads for a while: 1 if None, all cores if negative, never more than those.
+    """Let torch use this many CPU threads for a while: 1 if None, all cores if negative, never more than there are.
 
     Networks this small gain little from several threads, and where another process keeps a core busy, threads that
     wait for each other make a step many times slower.
     """
     before = torch.get_num_threads()
-    cores = os.cpu_count() or 1  # of a million threads the first thousands would end the process
+    cores = os.cpu_count() or 1
     wanted = 1 if count is None else min(count, cores) if count > 0 else cores
     torch.set_num_threads(wanted)
     try:

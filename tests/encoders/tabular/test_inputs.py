@@ -26,6 +26,7 @@ from diffor.encoders.tabular.inputs import (
     NumericColumn,
     TabularInputs,
 )
+from diffor.errors import UserError, UserTypeError
 
 
 def refused(kind: type[Exception], message: str):
@@ -394,7 +395,49 @@ def test_json_round_trip_of_hashed_levels():
     assert torch.equal(copy.transform(many_ids(50))[1], inputs.transform(many_ids(50))[1])
 
 
-@pytest.mark.parametrize("name", ["a", 3, ("a", "b"), pd.Timestamp("2020-01-01")])
+@pytest.mark.parametrize(
+    "name", [("a", "b"), pd.Timestamp("2020-01-01"), float("nan"), None, float("inf"), pd.NaT, b"a"]
+)
+def test_names_that_no_model_could_be_saved_with_are_refused(name):
+    table = pd.DataFrame({"placeholder": [1.0, 2.0]})
+    table.columns = pd.Index([name], tupleize_cols=False, dtype=object)
+    with pytest.raises(UserError, match=r"column names must be text or finite numbers, but got .*rename it"):
+        fitted(table)
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0], [1.0, 2.0], [True, True]])
+@pytest.mark.parametrize(
+    "wrong",
+    [["x", "y"], [np.inf, 1.0], [1j, 2.0], pd.to_datetime(["2020-01-01", None]), pd.to_timedelta([1, 2], unit="s"),
+     [datetime.date(2020, 1, 1), None]],
+)  # fmt: skip
+def test_a_column_of_numbers_stays_one_even_if_it_is_constant(values, wrong):
+    with pytest.raises(UserError, match="column 'a'"):
+        fitted(pd.DataFrame({"a": values})).transform(pd.DataFrame({"a": wrong}))
+
+
+def test_times_stay_what_they_are_and_columns_without_any_value_take_all():
+    dates, durations = pd.to_datetime(["2020-01-01", "2021-01-01"]), pd.to_timedelta([1, 2], unit="D")
+    for first, second in ((dates, durations), (durations, dates)):
+        with pytest.raises(
+            UserTypeError, match=r"must hold (dates|durations), as in training, but got (dates|durations)"
+        ):
+            fitted(pd.DataFrame({"a": first})).transform(pd.DataFrame({"a": second}))
+    for values in ([np.nan, np.nan], [None, None]):
+        assert fitted(pd.DataFrame({"a": values})).transform(pd.DataFrame({"a": ["x", "y"]}))[0].shape == (2, 0)
+    gaps = pd.DataFrame({"a": pd.to_datetime([None, None])})
+    assert fitted(pd.DataFrame({"a": [1.0, None]})).transform(gaps)[0][:, 1].tolist() == [1, 1]
+
+
+def test_columns_saved_before_it_was_known_what_they_hold_take_numbers_and_times():
+    state = fitted(pd.DataFrame({"a": pd.to_datetime(["2020-01-01", "2021-01-01"])})).to_json()
+    del state[0]["holds"]
+    old = TabularInputs.from_json(state)
+    numbers = [old.transform(pd.DataFrame({"a": values}))[0] for values in (pd.to_datetime(["2020-07-01"]), [18444.0])]
+    assert torch.equal(*numbers)
+
+
+@pytest.mark.parametrize("name", ["a", 3, 2.5, np.int64(3)])
 def test_columns_of_any_name_can_be_written(name):
     for values in ([1.0, 2.0], ["x", "y"]):
         table = pd.DataFrame({"placeholder": values})

@@ -52,7 +52,7 @@ def evaluation_of(model, table, truth):
     numbers = np.arange(len(truth))
     if hasattr(model, "classes_"):
         shares = grade_probabilities(prediction, len(model.classes_))
-        answers = Graded(truth, np.searchsorted(model.classes_, model.predict(table)), shares)
+        answers = Graded(truth, pd.Index(model.grades_).get_indexer(model.predict(table)), shares)
         measures, constants = GRADE_MEASURES, constant_grades(truth, len(model.classes_))
         answered = answers.chosen
     else:

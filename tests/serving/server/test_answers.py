@@ -67,10 +67,12 @@ def test_grades_are_those_of_predict(graded, flats):
     table = flats[0].head(9)
     (answer,) = ModelAnswers(graded)([question(graded, table, levels=None, coverage=0.7)])
     assert part(answer, "point") == graded.predict(table).tolist()
-    assert [list(found.values()) for found in part(answer, "grades")] == graded.predict_proba(table).tolist()
+    assert [list(found.values()) for found in part(answer, "grades")] == (
+        graded.predict_proba(table)[:, np.searchsorted(graded.classes_, graded.grades_)].tolist()
+    )
     assert list(part(answer, "grades")[0]) == ["low", "mid", "high"]
     for (low, high), held in zip(part(answer, "interval"), graded.predict_set(table, coverage=0.7), strict=True):
-        assert [low, high] == [graded.classes_[held][0], graded.classes_[held][-1]]
+        assert [low, high] == [graded.grades_[held][0], graded.grades_[held][-1]]
     assert part(answer, "increments") == graded.predict_increments(table).tolist()
     assert set(part(answer, "quantiles")) == {None}
 
@@ -112,7 +114,7 @@ def test_guaranteed_answers_are_those_of_the_calibrated_model(kind, flats, reque
             assert part(told, "interval") == model.predict_interval(rows, coverage=coverage).tolist()
         else:
             held = model.predict_set(rows, coverage=coverage)
-            assert [low for low, _ in part(told, "interval")] == model.classes_[held.argmax(axis=1)].tolist()
+            assert [low for low, _ in part(told, "interval")] == model.grades_[held.argmax(axis=1)].tolist()
     assert answer["warnings"] == []
     (wide,) = ModelAnswers(model)([question(model, rows, levels=levels, coverage=0.999)])
     assert "coverage=0.999 needs at least 999 calibration rows, but there are 120" in wide["warnings"][0]
@@ -191,7 +193,7 @@ class ClosedForm:
 
 
 class ClosedFormGrades(ClosedForm):
-    classes_ = np.array(["low", "mid", "high"])
+    classes_ = grades_ = np.array(["low", "mid", "high"])
 
     def predict_distribution(self, X):
         place = X["size"].to_numpy()

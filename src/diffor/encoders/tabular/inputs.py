@@ -25,11 +25,14 @@ N_PIECES = 16
 """Pieces that a number is coded in, where its values allow."""
 NORMAL_MIDDLE_HALF = 1.349
 """Distance between the quartiles of a standard normal distribution."""
+FARTHEST = 1e300
+"""Numbers beyond have differences that are none any more."""
 FAR = 1e6  # units from the centre: the smooth clip has long reached its end there, and squares do not overflow
 
 
 def _json_name(name: Hashable) -> str | int | float:
-    return name if isinstance(name, (str, int, float)) else str(name)  # names serve messages, so a spelling will do
+    plain = name.item() if isinstance(name, np.generic) else name
+    return plain if isinstance(plain, (str, int, float)) else str(plain)
 
 
 class NumericColumn:
@@ -42,23 +45,37 @@ class NumericColumn:
     kind = "number"
 
     def __init__(
-        self, name: Hashable, centre: float, spread: float, has_missing: bool, edges: list[float] | None = None
+        self,
+        name: Hashable,
+        centre: float,
+        spread: float,
+        has_missing: bool,
+        edges: list[float] | None = None,
+        holds: str | None = None,
     ) -> None:
         self.name, self.centre, self.spread, self.has_missing = name, centre, spread, has_missing
+        self.holds = holds
+        """``numbers``, ``dates``, ``durations``, or ``nothing`` where all were missing; None if it is not known."""
         self.edges = edges or [0.0, 1.0]
         """Ends of pieces that hold about equally many training rows, in scaled units."""
 
     @classmethod
-    def fit(cls, name: Hashable, values: NDArray[np.float64]) -> NumericColumn:
+    def fit(cls, name: Hashable, values: NDArray[np.float64], holds: str | None = None) -> NumericColumn:
         """Learn the column's centre and spread. **Shape:** ``(n,)``."""
         known = values[~np.isnan(values)]
         if len(known) == 0:
-            return cls(name, 0.0, 0.0, False)
+            return cls(name, 0.0, 0.0, False, holds="nothing")
+        farthest = int(np.abs(known).argmax())
+        if abs(known[farthest]) > FARTHEST:
+            raise UserError(
+                f"column {name!r} must lie within {-FARTHEST} and {FARTHEST} to be trained on, but holds "
+                f"{known[farthest]}; divide it by a constant, or leave such values missing"
+            )
         low, centre, high = np.quantile(known, [0.25, 0.5, 0.75])
         spread = float(high - low) / NORMAL_MIDDLE_HALF
         if spread == 0:  # more than half of the rows share one value
             spread = float(known.max() - known.min()) / 2
-        column = cls(name, float(centre), spread, bool(len(known) < len(values)))
+        column = cls(name, float(centre), spread, bool(len(known) < len(values)), holds=holds)
         ends = np.unique(np.quantile(column.transform(known)[:, 0], np.linspace(0, 1, N_PIECES + 1)))
         if len(ends) > 1:
             column.edges = ends.tolist()
@@ -68,6 +85,18 @@ class NumericColumn:
     def is_constant(self) -> bool:
         """Whether the training rows gave nothing to learn from."""
         return self.spread == 0 and not self.has_missing
+
+    def read(self, series: pd.Series[Any], first_row: int = 0) -> NDArray[np.float64]:
+        """A column of the kind that was fitted as float64, another one refused. **Shape:** ``(n,)``."""
+        times = _as_times(series)
+        given = what_it_holds(times)
+        other = {"numbers": ("dates", "durations"), "dates": ("durations",), "durations": ("dates",)}
+        if given in other.get(self.holds or "", ()) and times.notna().any():
+            raise UserTypeError(
+                f"column {self.name!r} must hold {self.holds}, as in training, but got {given}, such as "
+                f"{times[times.notna()].iloc[0]}; pass {self.holds} or leave it missing"
+            )
+        return as_numbers(times, self.name, first_row)
 
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
         """Scale the column. **Shape:** ``(n,)`` -> ``(n, 1 or 2)``, the second flagging missing values."""
@@ -98,8 +127,9 @@ class NumericColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The fitted column as JSON values."""
-        return {"kind": self.kind, "name": _json_name(self.name), "centre": self.centre, "spread": self.spread,
-                "has_missing": self.has_missing, "edges": self.edges}  # fmt: skip
+        state = {"kind": self.kind, "name": _json_name(self.name), "centre": self.centre, "spread": self.spread,
+                 "has_missing": self.has_missing, "edges": self.edges}  # fmt: skip
+        return state if self.holds is None else state | {"holds": self.holds}
 
 
 class CategoryColumn:
@@ -164,13 +194,18 @@ class TabularInputs:
     def __init__(self) -> None:
         self.columns: list[Column] = []
 
-    def fit(self, table: pd.DataFrame) -> TabularInputs:
-        """Learn each column's kind and statistics."""
+    def fit(self, table: pd.DataFrame, counts: NDArray[np.int64] | None = None) -> TabularInputs:
+        """Learn each column's kind and statistics; each row may count several times. **Shape:** counts ``(n,)``."""
         self.columns = []
         for place, name in enumerate(table.columns):
-            values = read_column(table.iloc[:, place], name)
-            fit = NumericColumn.fit if values.dtype == np.float64 else CategoryColumn.fit
-            self.columns.append(fit(name, values))
+            check_name(name)
+            series = table.iloc[:, place]
+            values = read_column(series, name)
+            if values.dtype == np.float64:
+                values = values if counts is None else np.repeat(values, counts)
+                self.columns.append(NumericColumn.fit(name, values, what_it_holds(_as_times(series))))
+            else:
+                self.columns.append(CategoryColumn.fit(name, values))
         return self
 
     def transform(self, table: pd.DataFrame, first_row: int = 0) -> Inputs:
@@ -184,8 +219,9 @@ class TabularInputs:
             series = table.iloc[:, place]
             if isinstance(column, CategoryColumn):
                 codes.append(_code(column, series)[:, None])
-            elif not column.is_constant:
-                numbers.append(column.transform(as_numbers(series, column.name, first_row)))
+            elif column.holds != "nothing":  # a constant tells nothing, but what it may not be is refused
+                values = column.read(series, first_row)
+                numbers += [] if column.is_constant else [column.transform(values)]
         return torch.from_numpy(np.concatenate(numbers, axis=1)), torch.from_numpy(np.concatenate(codes, axis=1))
 
     @property
@@ -272,6 +308,10 @@ def as_numbers(series: pd.Series[Any], name: Hashable, first_row: int = 0) -> ND
             values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError) as error:
             raise UserTypeError(_not_numbers(series, name)) from error
+        except OverflowError as error:
+            raise UserError(
+                f"column {name!r} must hold numbers below 1e308, but some are larger; divide them"
+            ) from error
     if np.isinf(values).any():
         count, first = int(np.isinf(values).sum()), first_row + int(np.flatnonzero(np.isinf(values))[0])
         raise UserError(
@@ -279,6 +319,27 @@ def as_numbers(series: pd.Series[Any], name: Hashable, first_row: int = 0) -> ND
             "replace them (missing values may stay NaN)"
         )
     return values
+
+
+def what_it_holds(series: pd.Series[Any]) -> str:
+    """What a column that is read as numbers holds.
+
+    >>> what_it_holds(pd.Series([1.5])), what_it_holds(pd.Series([pd.Timestamp("2020-01-01")]))
+    ('numbers', 'dates')
+    """
+    if pd.api.types.is_datetime64_any_dtype(series.dtype):
+        return "dates"
+    return "durations" if pd.api.types.is_timedelta64_dtype(series.dtype) else "numbers"
+
+
+def check_name(name: Hashable) -> None:
+    """Refuse a column's name that a saved model could not hold, so that columns could not be matched by it again."""
+    if isinstance(name, str) or (isinstance(name, (int, float, np.integer, np.floating)) and np.isfinite(float(name))):
+        return
+    raise UserError(
+        f"column names must be text or finite numbers, but got {name!r}, a {type(name).__name__}; rename it, as by "
+        "table.columns = [str(name) for name in table.columns]"
+    )
 
 
 def _as_times(series: pd.Series[Any]) -> pd.Series[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from diffor.core.draws import OwnDraws
 from diffor.methods.diffor.gradients import Interference, gradient_interference, time_losses
 from diffor.methods.diffor.increments import split_increments
 from diffor.methods.diffor.paper import IncrementDiffusion
@@ -81,8 +82,7 @@ def _fit_shared_head(
     method: IncrementDiffusion, estimates: Tensor, increments: Tensor, seed: int
 ) -> tuple[Interference, Interference]:
     """Gradients of the times in a head that they share, before and after it has learned."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with OwnDraws(seed):
         count = method.n_increments
         head = nn.Sequential(nn.Linear(count, SHARED_WIDTH), nn.SiLU(), nn.Linear(SHARED_WIDTH, count))
     head.to(estimates)

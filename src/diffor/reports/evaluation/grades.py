@@ -14,7 +14,7 @@ from diffor.reports.html import Heading, Paragraph, Section, Table
 
 def grade_sections(evaluation: Evaluation) -> Iterator[Section]:
     """Tables and figures of a model of grades."""
-    grades = [str(grade) for grade in evaluation.model.classes_.tolist()]
+    grades = [str(grade) for grade in evaluation.model.grades_.tolist()]
     counts = np.zeros((len(grades), len(grades)), dtype=np.int64)
     np.add.at(counts, (evaluation.truth, evaluation.answered), 1)
     yield Heading("Answers and truth")

@@ -110,7 +110,7 @@ class ModelAnswers:
         if not hasattr(model, "classes_"):
             return _Drawn(*model.predict_opened(X, threshold, **side))
         prediction = model.predict_distribution(X, **side)
-        shares = prediction.grade_probabilities(len(model.classes_))
+        shares = prediction.grade_probabilities(len(model.grades_))
         return _Drawn(prediction, None if threshold is None else open_sets(shares, threshold), shares)
 
     def _as_json(self, drawn: _Drawn, asked: Asked) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ class ModelAnswers:
 
     def _grade_parts(self, drawn: _Drawn, asked: Asked) -> tuple[list[Any], ...]:
         """Points, quantiles, which grades do not have, intervals and probabilities of each row."""
-        classes, shares = self.model.classes_, drawn.shares
+        classes, shares = self.model.grades_, drawn.shares
         nothing = [None] * len(drawn.prediction)
         points = classes[self.model.decide(drawn.prediction, shares)].tolist()
         names = [str(grade) for grade in classes.tolist()]

@@ -95,7 +95,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str, Any]) -> dict[str, Any]:
     """All that clients are told about a model; ``facts`` are those that its folder knows, such as the target's name."""
-    grades = model.classes_.tolist() if hasattr(model, "classes_") else None
+    grades = model.grades_.tolist() if hasattr(model, "classes_") else None
     history = model.history_
     return {
         **facts,
