@@ -20,6 +20,7 @@ pytest.importorskip("uvicorn")
 from diffor import DiffoRRegressor
 from diffor.cli.main import main
 
+JSON = {"Content-Type": "application/json"}
 TOKEN = "a-token-of-sixteen-signs"
 
 
@@ -75,7 +76,7 @@ def test_the_model_tells_what_it_is(client, flat_model):
 
 def test_the_document_has_the_models_own_columns_and_its_example_is_answered(client):
     document = client.get("/openapi.json").json()
-    assert set(document["paths"]) == {"/predict", "/model", "/health"}  # no chain
+    assert set(document["paths"]) == {"/predict", "/model", "/health", "/ready"}  # no chain
     body = document["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     row = body["properties"]["rows"]["items"]
     assert row["required"] == ["size", "rooms", "city"]
@@ -101,10 +102,10 @@ GOOD = '{"size": 1, "rooms": 2, "city": "Oslo"}'
 @pytest.mark.parametrize(
     ("body", "status", "place", "message"),
     [
-        ("", 422, ["body"], "body must be JSON, but Expecting value"),
+        ("", 422, ["body"], "body must be JSON, but got Expecting value"),
         ("[1]", 422, ["body"], 'a request must be an object as {"rows": []}, but got [1]'),
         ("{}", 422, ["rows"], "a request must have rows, but it has none"),
-        ('{"rows": [], "row": 1}', 422, ["row"], "a request has rows, quantiles, coverage, increments, but got 'row'"),
+        ('{"rows": [], "row": 1}', 422, ["row"], "a request has rows, quantiles, coverage, increments, but 'row'"),
         ('{"rows": [{"size": 1, "rooms": "x", "city": null}]}', 422, ["rows", 0, "rooms"], "'rooms' of row 0 must be"),
         (f'{{"rows": [{GOOD}], "quantiles": [2]}}', 422, ["quantiles"], "quantiles must be a list of 1 to 256 levels"),
         (f'{{"rows": [{GOOD}], "quantiles": []}}', 422, ["quantiles"], "quantiles must be a list of 1 to 256 levels"),
@@ -118,7 +119,7 @@ GOOD = '{"size": 1, "rooms": 2, "city": "Oslo"}'
     ],
 )  # fmt: skip
 def test_wrong_requests_are_refused_with_the_field(client, body, status, place, message):
-    refused = client.post("/predict", content=body)
+    refused = client.post("/predict", content=body, headers=JSON)
     assert refused.status_code == status
     first = refused.json()["detail"][0]
     assert first["loc"] == place
@@ -139,13 +140,16 @@ def test_what_is_no_path_and_no_form_is_refused(client):
     refused = client.post("/predict", files={"images": b"x"})
     assert (refused.status_code, refused.json()["detail"][0]["msg"][:38]) == (
         415,
-        "this model reads rows of a table, howe",
+        "this model reads rows of a table, but ",
     )
 
 
 def test_half_a_request_harms_nobody(served, client):
     host, port = served.address.removeprefix("http://").split(":")
-    for start in (b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{", b"\x16\x03\x01garbage\r\n\r\n"):
+    for start in (
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{",
+        b"\x16\x03\x01garbage\r\n\r\n",
+    ):
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(start)
     assert client.get("/health").json()["status"] == "ok"
@@ -155,7 +159,7 @@ def test_page_and_documents_come_with_the_package(client):
     for path, kind in (("/", "text/html"), ("/docs", "text/html"), ("/page/page.js", "text/javascript")):
         answer = client.get(path)
         assert (answer.status_code, answer.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
-        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self'" in answer.headers["content-security-policy"]
     assert "http://" not in client.get("/page/page.css").text
 
 
@@ -206,8 +210,8 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
         assert [(one["type"], one["loc"][-1]) for one in missing] == [("missing_column", "length")]
         assert client.post("/trajectory", json={"rows": [row]}).status_code == 404
         with socket.create_connection(("127.0.0.1", int(running.address.rsplit(":", 1)[1]))) as connection:
-            head = f"POST /predict HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 50\r\n\r\n"
-            connection.sendall(head.encode() + b'{"rows"')  # and never the rest
+            head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+            connection.sendall(head.encode() + b'Content-Length: 50\r\n\r\n{"rows"')  # and never the rest
             told = "".join(part.decode() for part in iter(lambda: connection.recv(65536), b""))  # until it is closed
         assert told.startswith("HTTP/1.1 408")
         assert "a request must arrive within 0.4 s, but it is not whole yet; send it faster" in told
@@ -223,7 +227,7 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
 def test_a_port_that_is_taken_is_refused(flat_model, served, capsys):
     port = served.address.rsplit(":", 1)[1]
     assert main(["serve", str(flat_model[0]), "--port", port]) == 2
-    assert f"127.0.0.1:{port} must be free to listen on, but Address already in use" in capsys.readouterr().err
+    assert f"127.0.0.1:{port} must be free to listen on, but got Address already in use" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def send(model, *bodies, path="/predict"):
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             answers = [await client.post(path, json=body) for body in bodies]
-        await asyncio.to_thread(app.state.batcher.close)
+        await app.state.service.close()
         return answers
 
     return asyncio.run(ask())

@@ -30,7 +30,7 @@ def send(model, *requests, **settings):
         app = make_application(model, **settings)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
             answers = [await client.post(path, **content) for path, content in requests]
-        await asyncio.to_thread(app.state.batcher.close)
+        await app.state.service.close()
         return answers
 
     return asyncio.run(ask())
@@ -120,6 +120,6 @@ def test_what_is_no_image_is_refused(face_model, faces, monkeypatch):
     assert "at most 2 images, but it has 3" in messages[3][1]
     assert messages[4] == (422, "files must be called images, but got 'picture'")
     assert messages[5][0] == 415
-    assert "this model reads images, but no form was sent" in messages[5][1]
+    assert "this model reads images, but the content is 'application/json'" in messages[5][1]
     assert none.status_code == form.status_code == 422
     assert threading.active_count() <= before + 1

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from diffor.encoders.images.inputs import PATH_COLUMN
 from diffor.estimators.conformal import open_sets, probable_sets
+from diffor.serving.server.drift import Drift
 from diffor.serving.server.rows import CheckedRows
 from diffor.serving.server.trajectory import follow_row
 
@@ -49,10 +50,10 @@ class Question:
 
 
 class ModelAnswers:
-    """Answers questions by a fitted model; questions that can be are put to it together."""
+    """Answers questions by a fitted model, those together that can be; ``drift`` counts tables and their answers."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    def __init__(self, model: Any, drift: Drift | None = None) -> None:
+        self.model, self.drift = model, drift
 
     def __call__(self, questions: Sequence[Question]) -> list[Any]:
         """The answer to each question: a dictionary of JSON values."""
@@ -83,6 +84,8 @@ class ModelAnswers:
             warnings.simplefilter("always")
             threshold = self._threshold(asked.coverage)
             drawn = self._draw(X, side, threshold)
+        if self.drift is not None and not questions[0].pictures:
+            self.drift.add(X, drawn.prediction, drawn.shares)
         said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
         wants_increments = asked.increments and self.model.has_distribution
         increments = self.model.predict_increments(X, **side) if wants_increments else None
