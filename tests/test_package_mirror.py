@@ -4,8 +4,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE, TESTS = ROOT / "src" / "diffor", ROOT / "tests"
-ELSEWHERE = {"docs", "examples", "benchmarks", "support"}
-"""Tests of what does not stand in the package, and what tests share."""
+ELSEWHERE = {"docs", "examples", "benchmarks", "hostile", "support"}
+"""Tests of what does not stand in the package, or of all of it at once, and what tests share."""
 
 
 def is_about(test: Path) -> bool:

@@ -197,7 +197,7 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
             refused = client.get("/model", headers=headers)
             assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
             assert refused.json()["detail"][0]["msg"] == (
-                f"a request must carry the server's token, but got {found}; send the header Authorization: Bearer TOKEN"
+                f"a request must carry the server's token, but {found}; send the header Authorization: Bearer TOKEN"
             )
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         told = client.get("/model").json()

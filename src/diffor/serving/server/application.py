@@ -102,7 +102,8 @@ def serve_loaded(
         await service.close()
 
     app = FastAPI(
-        title="DiffoR", version=diffor.__version__, docs_url=None, redoc_url=None, lifespan=lifespan,
+        title="DiffoR", version=diffor.__version__, docs_url=None, redoc_url=None, redirect_slashes=False,
+        lifespan=lifespan,
         description="Predictions of one model with their whole distribution. Every refusal says in detail, for each "
         "thing that is wrong, where it is and what to do about it.",
     )  # fmt: skip

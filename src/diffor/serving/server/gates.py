@@ -87,7 +87,7 @@ class TokenGate:
         if scope["type"] != "http" or scope["path"] in self.open_paths or self._is_authorized(scope):
             await self.app(scope, receive, send)
             return
-        message = "a request must carry the server's token, but got {}; send the header Authorization: Bearer TOKEN"
+        message = "a request must carry the server's token, but {}; send the header Authorization: Bearer TOKEN"
         found = "it carries another" if _header(scope, b"authorization") else "it carries none"
         error = refusal(401, "token", message.format(found), WWW_Authenticate="Bearer")
         await refused(error)(scope, receive, send)

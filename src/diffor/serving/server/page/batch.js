@@ -1,7 +1,7 @@
 // Many rows: a CSV file (or images) in, asked about in pieces with progress, and the file with its answers out.
 
 import { ask, isGivenUp } from "./asking.js";
-import { parseCsv, readCell, writeCsv } from "./csv.js";
+import { parseCsv, readCell, readText, writeCsv } from "./csv.js";
 import { html } from "./drawing.js";
 import { pictureBody, takeDrops } from "./form.js";
 
@@ -46,7 +46,7 @@ export class Batch {
   }
 
   async #takeTable(file) {
-    const [header, ...cells] = parseCsv(await file.text());
+    const [header, ...cells] = parseCsv(await readText(file));
     if (!header || !cells.length) throw new Error(`${file.name} must have a header and at least one row, but it has none.`);
     const rows = readRows(header, cells, this.model.columns);
     const wanted = new Set(this.model.columns.map((column) => column.name));
