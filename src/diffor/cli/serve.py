@@ -10,9 +10,10 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.model_folder import NOTES, load_model, remembered_sides
+from diffor.cli.model_folder import NOTES, columns_by_kind, load_model, remembered_sides
 from diffor.cli.options import add_command, as_count, as_float, as_seconds
 from diffor.cli.usage import UsageError
+from diffor.files import tables
 
 if TYPE_CHECKING:
     from diffor.serving.server.description import Limits
@@ -25,6 +26,7 @@ MIN_TOKEN = 16
 """Characters that a token must have: fewer can be guessed by trying."""
 MIB = 2**20
 MIN_CONNECTIONS = 8
+N_EXAMPLES = 20
 
 
 def add(commands: Any) -> None:
@@ -60,6 +62,9 @@ def add(commands: Any) -> None:
         "--drain-seconds", type=as_drain, default=0.0, metavar="S",
         help="time between being asked to stop and accepting no more, in which /ready says no (%(default)s)",
     )  # fmt: skip
+    command.add_argument(
+        "--examples", metavar="FILE", help=f"CSV or Parquet file whose first {N_EXAMPLES} rows the page's form offers"
+    )
     command.add_argument("--access-log", action="store_true", help="print a line of JSON about each request")
     _add_limits(command)
 
@@ -143,7 +148,7 @@ def run(arguments: argparse.Namespace) -> None:
     metrics = Metrics()
 
     def load() -> Loaded:
-        return _load(folder, limits, arguments.wait_ms / 1000, metrics)
+        return _load(folder, limits, arguments.wait_ms / 1000, metrics, arguments.examples)
 
     watcher = Watcher(folder, load) if arguments.watch else None  # before the model is read, which may change then
     n_all = max(arguments.max_connections, MIN_CONNECTIONS)
@@ -211,7 +216,7 @@ def _token(given: str | None, host: str) -> str | None:
     return token
 
 
-def _load(folder: Path, limits: Limits, wait: float, metrics: Metrics) -> Loaded:
+def _load(folder: Path, limits: Limits, wait: float, metrics: Metrics, examples: str | None) -> Loaded:
     """The model of a folder, ready to be asked."""
     from diffor.serving.server.loaded import Loaded, identity_of
 
@@ -227,7 +232,24 @@ def _load(folder: Path, limits: Limits, wait: float, metrics: Metrics) -> Loaded
             raise UsageError(str(error)) from error
         # Few images come at a time, which other processes would take longer to be sent than to decode.
         model.images_ = replace(model.images_, inputs=replace(model.images_.inputs, n_workers=0))
-    return Loaded(model, remembered_sides(folder), limits, wait, _facts(folder), identity_of(folder), metrics)
+    sides, facts = remembered_sides(folder), _facts(folder)
+    if examples is not None:
+        facts["examples"] = _examples(model, sides, Path(examples))
+    return Loaded(model, sides, limits, wait, facts, identity_of(folder), metrics)
+
+
+def _examples(model: Any, sides: dict[str, str] | None, data: Path) -> list[dict[str, Any]]:
+    """Rows to start from, as clients send them."""
+    if model.images_ is not None:
+        raise UsageError("--examples is for models of tables, but this one reads images; leave it out")
+    numbers, text = columns_by_kind(model, tables.column_names(data), data)
+    beside = [column for column in (sides or {}).values() if column not in (*numbers, *text)]
+    chunk = next(tables.read_chunks(data, [*numbers, *beside], text, (), N_EXAMPLES, None), None)
+    if chunk is None:
+        return []
+    table = chunk.table.astype(object)
+    rows: list[dict[str, Any]] = table.where(table.notna(), None).to_dict("records")
+    return [{name: getattr(value, "item", lambda value=value: value)() for name, value in row.items()} for row in rows]
 
 
 def _facts(folder: Path) -> dict[str, Any]:

@@ -5,10 +5,11 @@ import csv
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from serving import QUICK, make_flats, serve
 
-from diffor import DiffoRClassifier
+from diffor import DiffoRClassifier, DiffoRRegressor
 from diffor.estimators.values import N_RANGES
 
 pytest.importorskip("fastapi")
@@ -244,6 +245,61 @@ def test_files_in_other_encodings_are_read_or_refused(page, flat_model, tmp_path
         page.set_input_files("#batch-file", tmp_path / name)
         until(page, lambda message=message: message in shown(page, "#many [role=alert]"))
         assert page.locator("#many .result a").count() == 0
+
+
+@pytest.fixture(scope="module")
+def served_wide(tmp_path_factory):
+    """A server of a model of thirty columns, of which the last two matter, with rows to start from."""
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(300, 28)), columns=[f"noise_{place}" for place in range(28)])
+    table["main"] = random.normal(size=300)
+    table["kind"] = random.choice(["red", "green"], 300)
+    y = 50 + 10 * table["main"] + 6 * (table["kind"] == "red")
+    folder = tmp_path_factory.mktemp("wide")
+    model = DiffoRRegressor("fast", **{**QUICK, "max_steps": 150}).fit(table, y)
+    model.save(folder / "wide")
+    table.loc[1, "main"] = np.nan
+    table.head(30).to_csv(folder / "rows.csv", index=False)
+    with serve(folder / "wide", "--examples", str(folder / "rows.csv")) as running:
+        yield running, model, table, folder / "rows.csv"
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (360, 740)])
+def test_of_many_columns_those_that_matter_come_first_and_the_button_stays(browser, served_wide, size):
+    running, model, table, rows = served_wide
+    with opened(browser, running.address, viewport={"width": size[0], "height": size[1]}) as page:
+        page.wait_for_selector("#whatif .picture svg")
+        assert [label.inner_text() for label in page.locator("#fields label").all()][:2] == ["main", "kind"]
+        assert page.locator("#fields label").count() == 12
+        assert shown(page, "#further summary") == "18 more columns"
+        button = page.get_by_role("button", name="Predict")
+        box = button.bounding_box()
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= size[1]
+        field(page, "Start from").select_option("1")
+        until(page, lambda: distance(page, model.predict(table.head(1))[0]) <= 0.2)
+        field(page, "Start from").select_option("2")
+        assert field(page, "main").input_value() == ""  # not known
+        page.get_by_role("tab", name="Many rows").click()
+        page.set_input_files("#batch-file", rows)
+        page.wait_for_selector("#many .result a")
+        header = page.locator("#many th").all_text_contents()
+        assert (header[0], header[8]) == ("prediction", "noise_0")
+        assert shown(page, "#many .sideways").startswith("Scroll sideways for more columns")
+        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+
+
+def test_the_documents_can_be_tried(browser, served, flat_model):
+    with opened(browser, served.address + "/docs", allow_errors=True) as page:
+        page.wait_for_selector(".path")
+        page.get_by_role("button", name="Send").first.click()
+        until(page, lambda: '"predictions"' in page.locator(".try code").first.inner_text())
+        field(page, "What to send to /predict").fill('{"rows": [{}]}')
+        page.get_by_role("button", name="Send").first.click()
+        until(page, lambda: '"status": 422' in page.locator(".try code").first.inner_text())
+        field(page, "What to send to /predict").fill("{")
+        page.get_by_role("button", name="Send").first.click()
+        until(page, lambda: '"status": null' in page.locator(".try code").first.inner_text())
 
 
 def test_tabs_are_changed_by_keys(page):

@@ -94,3 +94,10 @@ def spell(value: str | float) -> str:
     ('2', '2.0')
     """
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def example_of(column: dict[str, Any]) -> Any:
+    """A typical value of a column."""
+    if column["kind"] == "number":
+        return 1.0 if column["centre"] is None else column["centre"]
+    return column["levels"][0] if column["levels"] else "text"

@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 from diffor.estimators.chain import has_chain
 from diffor.estimators.values import N_RANGES
 from diffor.files.provenance import versions
-from diffor.serving.server.columns import Columns
+from diffor.serving.server.columns import Columns, example_of
+from diffor.serving.server.influence import influences
 
 Grade = bool | int | float | str
 
@@ -116,13 +117,18 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str, Any]) -> dict[str, Any]:
     """All that clients are told about a model; ``facts`` are those that its folder knows, such as the target's name."""
+    told = columns.to_json()
+    if model.images_ is None:
+        moves = influences(model, columns)
+        for column in told:
+            column["influence"] = moves.get(column["name"])
     grades = model.classes_.tolist() if hasattr(model, "classes_") else None
     history = model.history_
     return {
         **facts,
         "estimator": type(model).__name__,
         "method": model.settings_.method,
-        "columns": columns.to_json(),
+        "columns": told,
         "images": None if model.images_ is None else {"side": model.images_.inputs.side},
         "bounds": [model.scale_.low, model.scale_.high],
         "grades": grades,
@@ -204,10 +210,3 @@ def _cell_schema(column: dict[str, Any]) -> dict[str, Any]:
     if column["kind"] == "number":
         return {"type": ["number", "null"]}
     return {"type": ["string", "number", "null"]}
-
-
-def example_of(column: dict[str, Any]) -> Any:
-    """A typical value of a column."""
-    if column["kind"] == "number":
-        return 1.0 if column["centre"] is None else column["centre"]
-    return column["levels"][0] if column["levels"] else "text"

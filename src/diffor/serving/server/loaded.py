@@ -14,8 +14,8 @@ from typing import Any
 from diffor.estimators.chain import has_chain
 from diffor.serving.server.answers import Asked, ModelAnswers, Question
 from diffor.serving.server.batching import Batcher
-from diffor.serving.server.columns import columns_of
-from diffor.serving.server.description import Limits, describe_model, example_of
+from diffor.serving.server.columns import columns_of, example_of
+from diffor.serving.server.description import Limits, describe_model
 from diffor.serving.server.drift import Drift
 from diffor.serving.server.metrics import Metrics
 from diffor.serving.server.requests import RequestReader
