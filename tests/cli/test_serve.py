@@ -224,6 +224,38 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
         assert "but got 2 do already; try again in a moment" in busy.json()["detail"][0]["msg"]
 
 
+def test_rows_to_start_from_are_told_as_clients_send_them(flat_model, tmp_path, capsys):
+    table = make_flats(n=30, seed=5)[0]
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    with serve(flat_model[0], "--examples", str(tmp_path / "rows.csv")) as running, running.client() as client:
+        examples = client.get("/model").json()["examples"]
+        assert client.post("/predict", json={"rows": examples}).status_code == 200
+    assert len(examples) == 20
+    assert examples[3]["size"] is None
+    assert examples[4] == as_rows(table)[4]
+    table.drop(columns="city").to_csv(tmp_path / "rows.csv", index=False)
+    assert main(["serve", str(flat_model[0]), "--examples", str(tmp_path / "rows.csv")]) == 2
+    assert "city" in capsys.readouterr().err
+
+
+def test_a_name_of_a_proxy_is_let_in(flat_model, rows):
+    with serve(flat_model[0], "--allow-host", "flats.example") as running, running.client() as client:
+        for host, status in (("flats.example", 200), ("localhost:1", 200), ("other.example", 421)):
+            assert client.get("/model", headers={"Host": host}).status_code == status
+        headers = {"Host": "flats.example", "Origin": "https://flats.example"}
+        assert client.post("/predict", json={"rows": rows[:1]}, headers=headers).status_code == 200
+
+
+def test_every_answer_says_which_model_it_is_from(served_chain, client, flat_model, rows):
+    told = client.post("/predict", json={"rows": rows[:1]}).json()["model"]
+    assert told == client.get("/ready").json()["model"] == client.get("/model").json()["identity"]
+    assert told["name"] == "flats"
+    assert len(told["hash"]) == 16
+    assert told["version"].startswith("20")
+    with served_chain.client() as other:
+        assert other.post("/trajectory", json={"rows": rows[:1]}).json()["model"]["name"] == "chain"
+
+
 def test_a_port_that_is_taken_is_refused(flat_model, served, capsys):
     port = served.address.rsplit(":", 1)[1]
     assert main(["serve", str(flat_model[0]), "--port", port]) == 2
@@ -239,6 +271,9 @@ def test_a_port_that_is_taken_is_refused(flat_model, served, capsys):
                                "5 characters"),
         (["--port", "70000"], "argument --port: must be a whole number from 0 to 65535, but got '70000'"),
         (["--wait-ms", "-1"], "argument --wait-ms: must be a number from 0 to 1000, but got '-1'"),
+        (["--drain-seconds", "-1"], "argument --drain-seconds: must be a number from 0 to 3600, but got '-1'"),
+        (["--max-per-client", "0"], "argument --max-per-client: must be a whole number from 1 on"),
+        (["--examples", "none.csv"], "none.csv"),
         (["--max-rows", "0"], "argument --max-rows: must be a whole number from 1 on"),
     ],
 )  # fmt: skip

@@ -122,3 +122,21 @@ def test_a_socket_that_others_reach_needs_a_token_too(flat_model, capsys, monkey
     listening.close()
     assert main(["serve", str(flat_model[0]), "--fd", str(number)]) == 2
     assert "a host that other machines reach needs a token" in capsys.readouterr().err
+
+
+def test_room_is_made_for_connections_where_files_are_few(flat_model):
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 2000)); " \
+              "from diffor.cli.main import main; sys.exit(main(sys.argv[1:]))"  # fmt: skip
+    command = [sys.executable, "-c", limited, "serve", str(flat_model[0]), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    port = int(process.stdout.readline().split("/ (API")[0].rsplit(":", 1)[1])
+    waiting = [socket.create_connection(("127.0.0.1", port)) for _ in range(250)]
+    try:
+        for _ in range(3):
+            assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+    finally:
+        for connection in waiting:
+            connection.close()
+        process.terminate()
+        errors = process.communicate(timeout=60)[1]
+    assert errors == ""

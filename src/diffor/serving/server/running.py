@@ -12,8 +12,10 @@ from fastapi import FastAPI
 
 from diffor.serving.server.connections import Guard, Places, protocol_of
 from diffor.serving.server.logs import set_up_logs
-from diffor.serving.server.sockets import BACKLOG
+from diffor.serving.server.sockets import BACKLOG, allow_open_files
 
+OTHER_FILES = 256
+"""Files beside connections: those of models, images and logs, and new connections before they are turned away."""
 LAST_SECONDS = 2.0
 """Time that connections without a request get when the server accepts no more."""
 
@@ -84,6 +86,7 @@ def make_server(app: FastAPI, places: Places | None = None, drain_seconds: float
 def run(app: FastAPI, listening: socket.socket, places: Places, drain_seconds: float = 0.0) -> None:
     """Serve until the process is asked to stop, then finish what is under way."""
     set_up_logs()
+    allow_open_files(places.n_all + places.n_spare + OTHER_FILES)
     # uvicorn finishes what is under way and then raises the signal again, which ends the process here, without fault.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import sys
 
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
@@ -27,3 +29,16 @@ def adopt(number: int) -> socket.socket:
     if listening.family not in (socket.AF_INET, socket.AF_INET6):
         raise OSError("it is none of the internet protocol")
     return listening
+
+
+def allow_open_files(n: int) -> None:
+    """Let this process open so many files, of which connections are some, as far as the system lets it."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = n if hard == resource.RLIM_INFINITY else min(n, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # what was allowed before must do then
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
