@@ -199,6 +199,7 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
             assert refused.json()["detail"][0]["msg"] == (
                 f"a request must carry the server's token, but {found}; send the header Authorization: Bearer TOKEN"
             )
+        assert (client.get("/metrics").status_code, client.get("/ready").status_code) == (401, 200)
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         told = client.get("/model").json()
         assert (told["target"], told["columns"][-1]["name"], told["columns"][-1]["role"]) == (

@@ -5,6 +5,6 @@
 asks the model, `trajectory` follows one row along the chain, `description` and `influence` tell about the model,
 `telling` about the server. `loaded` keeps all that belongs to one model, and lets another take over. `metrics` counts,
 `drift` compares with training, `logs` writes down. `connections` guards places, `gates` keep out what is too large, has
-no token or comes from a stranger's page, `sockets` and `running` begin and end. `application` joins all of it. The files
-of the page are in `page`.
+no token or comes from a stranger's page, `sockets` and `running` begin and end. `application` joins all of it. The
+files of the page are in `page`.
 """

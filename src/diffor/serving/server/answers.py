@@ -16,7 +16,7 @@ from diffor.encoders.images.inputs import PATH_COLUMN
 from diffor.estimators.conformal import open_sets, probable_sets
 from diffor.serving.server.drift import Drift
 from diffor.serving.server.rows import CheckedRows
-from diffor.serving.server.trajectory import follow_row
+from diffor.serving.server.trajectory import N_CHAINS, follow_row
 
 Array = NDArray[Any]
 DEFAULT_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -37,7 +37,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Question:
-    """Rows of one request, and what is asked about them; ``pictures`` are paths, one for each row."""
+    """Rows of one request, and what is asked about them; ``pictures`` are paths, one for each row.
+
+    Its length is the number of its rows, or of rows that cost as much.
+    """
 
     rows: CheckedRows
     asked: Asked = field(default_factory=Asked)
@@ -46,7 +49,8 @@ class Question:
     """Whether the one row is to be followed along the reverse chain instead."""
 
     def __len__(self) -> int:
-        return len(self.pictures) or len(self.rows)
+        # A row along the chain costs as much as many, so as many wait as could be answered in time.
+        return N_CHAINS if self.along_chain else len(self.pictures) or len(self.rows)
 
 
 class ModelAnswers:

@@ -23,11 +23,10 @@ from diffor.errors import UserError
 from diffor.serving.server.answers import Question
 from diffor.serving.server.description import REFUSALS, Answers, Health, Limits, Ready, Steps
 from diffor.serving.server.desk import Desk
-from diffor.serving.server.gates import HeaderGate, OriginGate, SizeGate, TokenGate
+from diffor.serving.server.gates import SAFE_HEADERS, HeaderGate, OriginGate, SizeGate, TokenGate
 from diffor.serving.server.loaded import Current, Identity, Loaded, Watcher
 from diffor.serving.server.logs import ROWS, CountingGate
 from diffor.serving.server.metrics import TEXT, Metrics
-from diffor.serving.server.pictures import kept_pictures
 from diffor.serving.server.refusals import RefusedError, refusal, refused
 from diffor.serving.server.telling import document, figures
 
@@ -136,7 +135,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
             rows, asked, uploads = await service.desk.read(loaded.reader, content, request.headers, seconds)
             if along_chain and max(len(rows), len(uploads)) != 1:
                 raise refusal(422, "rows", f"a chain is that of one row, but there are {len(rows)}; send one", "rows")
-            with kept_pictures(uploads) as paths:
+            async with service.desk.keep(uploads) as paths:
                 try:
                     answer = await loaded.batcher.ask(Question(rows, asked, paths, along_chain), seconds)
                 except UserError as error:
@@ -238,4 +237,6 @@ async def _answer_wrong_path(request: Request, error: Exception) -> Response:
 
 async def _answer_failure(request: Request, error: Exception) -> Response:
     """What the client reads when the server is at fault; the log has the rest."""
-    return refused(refusal(500, "failure", "the server must answer, but it failed; its log says why"))
+    failure = refused(refusal(500, "failure", "the server must answer, but it failed; its log says why"))
+    failure.headers.update(SAFE_HEADERS)  # this answer passes no gate
+    return failure

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.datastructures import Headers
 
+from diffor.serving.server.pictures import Upload, kept_pictures
 from diffor.serving.server.refusals import refusal
 from diffor.serving.server.requests import RequestReader
 
@@ -38,6 +41,19 @@ class Desk:
         except asyncio.TimeoutError as error:
             message = f"a request must be read within {seconds:g} s, but others are before it; try again in a moment"
             raise refusal(504, "time", message, "body") from error
+
+    @asynccontextmanager
+    async def keep(self, uploads: Sequence[Upload]) -> AsyncIterator[tuple[str, ...]]:
+        """Paths of files that hold images for a while."""
+        if not uploads:
+            yield ()
+            return
+        loop, kept = asyncio.get_running_loop(), kept_pictures(uploads)
+        paths = await loop.run_in_executor(self._reading, kept.__enter__)
+        try:
+            yield paths
+        finally:
+            await loop.run_in_executor(self._reading, kept.__exit__, None, None, None)
 
     async def write(self, answer: dict[str, Any]) -> bytes:
         """An answer as JSON."""

@@ -105,6 +105,9 @@ class CountingGate:
 
         try:
             await self.app(scope, receive, send_counted)
+        except Exception:
+            status = status or 500  # which is answered outside of here
+            raise
         finally:
             self._count(scope, status, time.perf_counter() - started)
 
