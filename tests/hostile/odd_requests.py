@@ -81,7 +81,7 @@ class Requests:
 
     def right(self) -> Sent:
         """A request that must be answered."""
-        return Sent([_post(_dump(self._body()))], is_right=True)
+        return Sent([post_bytes(_dump(self._body()))], is_right=True)
 
     def wrong_rows(self) -> Sent:
         """Rows of which something is changed."""
@@ -102,14 +102,14 @@ class Requests:
                 row.update({f"{self._word()}{place}": 0 for place in range(self.random.choice((1, 50, 3000)))})
             else:
                 row[name] = self._value()
-        return Sent([_post(_dump(body))])
+        return Sent([post_bytes(_dump(body))])
 
     def wrong_options(self) -> Sent:
         """What is asked beside rows, changed."""
         body = self._body()
         name = self.random.choice(("rows", "quantiles", "coverage", "increments", self._word()))
         body[name] = self.random.choice((self._value(), [self._value() for _ in range(self.random.choice((1, 300)))]))
-        return Sent([_post(_dump(body))])
+        return Sent([post_bytes(_dump(body))])
 
     def damaged_text(self) -> Sent:
         """A body of which bytes are changed, lost or put in."""
@@ -128,7 +128,7 @@ class Requests:
         encoded = bytes(text)
         if self.random.random() < 0.1:
             encoded = encoded.decode("latin-1").encode(self.random.choice(("utf-16", "utf-32", "utf-8-sig", "utf-7")))
-        return Sent([_post(encoded)])
+        return Sent([post_bytes(encoded)])
 
     def other_path(self) -> Sent:
         """Another path, another method."""
@@ -140,7 +140,7 @@ class Requests:
         headers = [self.random.choice(HEADERS) for _ in range(self.random.randint(1, 4))]
         if self.random.random() < 0.05:
             headers += [f"X-{place}: y" for place in range(3000)]
-        return Sent([_post(_dump(self._body()), headers)])
+        return Sent([post_bytes(_dump(self._body()), headers)])
 
     def chunks(self) -> Sent:
         """A body in chunks, most of which are right."""
@@ -163,7 +163,7 @@ class Requests:
             parts += f'--{mark}\r\nContent-Disposition: form-data; name="{name}"; filename="../x"\r\n\r\n'.encode()
             parts += self.random.choice((b"", b"x" * 100, _dump(self._body()))) + b"\r\n"
         end = self.random.choice((f"--{mark}--\r\n".encode(), b"", b"--"))
-        return Sent([_post(parts + end, [f"Content-Type: multipart/form-data; boundary={mark}"], None)])
+        return Sent([post_bytes(parts + end, [f"Content-Type: multipart/form-data; boundary={mark}"], None)])
 
     def cut_short(self) -> Sent:
         """A client that goes away before its request is whole."""
@@ -193,7 +193,7 @@ class Requests:
         n = self.random.choice((2**20, 2**23 - 200, 2**23 + 10))
         piece = self.random.choice((b"[],", b'"a":1,', b"1e5,", b" ", b'{"size":1},'))
         start = self.random.choice((b'{"rows":[', b"[", b'{"rows":[{'))
-        return Sent([_post(start + piece * (n // len(piece)) + b"0]}")])
+        return Sent([post_bytes(start + piece * (n // len(piece)) + b"0]}")])
 
     def _body(self) -> dict[str, Any]:
         body: dict[str, Any] = {"rows": [dict(GOOD) for _ in range(self.random.choice((1, 1, 1, 2, 7)))]}
@@ -221,7 +221,10 @@ def _head(headers: list[str]) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-def _post(body: bytes, headers: list[str] | None = None, kind: str | None = "Content-Type: application/json") -> bytes:
+def post_bytes(
+    body: bytes, headers: list[str] | None = None, kind: str | None = "Content-Type: application/json"
+) -> bytes:
+    """A request for predictions; ``kind`` is its header about the content, None for none."""
     lines = ["POST /predict HTTP/1.1", "Host: localhost", *([kind] if kind else []), f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, *(headers or []), "", ""]).encode("latin-1") + body
 
