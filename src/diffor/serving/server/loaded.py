@@ -152,10 +152,12 @@ class Watcher:
 
     async def run(self, current: Current, say: Any) -> None:
         """Watch until the task is cancelled; ``say`` gets a line for each model that was or could not be loaded."""
+        found = self._seen
         while True:
             await asyncio.sleep(self.seconds)
-            found = signature_of(self.folder)
-            if found is None or found == self._seen:
+            before, found = found, signature_of(self.folder)
+            # Only what has stayed for a moment is read: files may be copied there one after the other.
+            if found is None or found == self._seen or found != before:
                 continue
             try:
                 loaded = await asyncio.to_thread(self.load)
