@@ -20,6 +20,7 @@ pytest.importorskip("uvicorn")
 from diffor import DiffoRRegressor
 from diffor.cli.main import main
 
+JSON = {"Content-Type": "application/json"}
 TOKEN = "a-token-of-sixteen-signs"
 
 
@@ -75,7 +76,7 @@ def test_the_model_tells_what_it_is(client, flat_model):
 
 def test_the_document_has_the_models_own_columns_and_its_example_is_answered(client):
     document = client.get("/openapi.json").json()
-    assert set(document["paths"]) == {"/predict", "/model", "/health"}  # no chain
+    assert set(document["paths"]) == {"/predict", "/model", "/health", "/ready"}  # no chain
     body = document["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     row = body["properties"]["rows"]["items"]
     assert row["required"] == ["size", "rooms", "city"]
@@ -101,10 +102,10 @@ GOOD = '{"size": 1, "rooms": 2, "city": "Oslo"}'
 @pytest.mark.parametrize(
     ("body", "status", "place", "message"),
     [
-        ("", 422, ["body"], "body must be JSON, but Expecting value"),
+        ("", 422, ["body"], "body must be JSON, but got Expecting value"),
         ("[1]", 422, ["body"], 'a request must be an object as {"rows": []}, but got [1]'),
         ("{}", 422, ["rows"], "a request must have rows, but it has none"),
-        ('{"rows": [], "row": 1}', 422, ["row"], "a request has rows, quantiles, coverage, increments, but got 'row'"),
+        ('{"rows": [], "row": 1}', 422, ["row"], "a request has rows, quantiles, coverage, increments, but 'row'"),
         ('{"rows": [{"size": 1, "rooms": "x", "city": null}]}', 422, ["rows", 0, "rooms"], "'rooms' of row 0 must be"),
         (f'{{"rows": [{GOOD}], "quantiles": [2]}}', 422, ["quantiles"], "quantiles must be a list of 1 to 256 levels"),
         (f'{{"rows": [{GOOD}], "quantiles": []}}', 422, ["quantiles"], "quantiles must be a list of 1 to 256 levels"),
@@ -118,7 +119,7 @@ GOOD = '{"size": 1, "rooms": 2, "city": "Oslo"}'
     ],
 )  # fmt: skip
 def test_wrong_requests_are_refused_with_the_field(client, body, status, place, message):
-    refused = client.post("/predict", content=body)
+    refused = client.post("/predict", content=body, headers=JSON)
     assert refused.status_code == status
     first = refused.json()["detail"][0]
     assert first["loc"] == place
@@ -139,13 +140,16 @@ def test_what_is_no_path_and_no_form_is_refused(client):
     refused = client.post("/predict", files={"images": b"x"})
     assert (refused.status_code, refused.json()["detail"][0]["msg"][:38]) == (
         415,
-        "this model reads rows of a table, howe",
+        "this model reads rows of a table, but ",
     )
 
 
 def test_half_a_request_harms_nobody(served, client):
     host, port = served.address.removeprefix("http://").split(":")
-    for start in (b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{", b"\x16\x03\x01garbage\r\n\r\n"):
+    for start in (
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{",
+        b"\x16\x03\x01garbage\r\n\r\n",
+    ):
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(start)
     assert client.get("/health").json()["status"] == "ok"
@@ -155,7 +159,7 @@ def test_page_and_documents_come_with_the_package(client):
     for path, kind in (("/", "text/html"), ("/docs", "text/html"), ("/page/page.js", "text/javascript")):
         answer = client.get(path)
         assert (answer.status_code, answer.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
-        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self'" in answer.headers["content-security-policy"]
     assert "http://" not in client.get("/page/page.css").text
 
 
@@ -193,8 +197,9 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
             refused = client.get("/model", headers=headers)
             assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
             assert refused.json()["detail"][0]["msg"] == (
-                f"a request must carry the server's token, but got {found}; send the header Authorization: Bearer TOKEN"
+                f"a request must carry the server's token, but {found}; send the header Authorization: Bearer TOKEN"
             )
+        assert (client.get("/metrics").status_code, client.get("/ready").status_code) == (401, 200)
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         told = client.get("/model").json()
         assert (told["target"], told["columns"][-1]["name"], told["columns"][-1]["role"]) == (
@@ -206,8 +211,8 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
         assert [(one["type"], one["loc"][-1]) for one in missing] == [("missing_column", "length")]
         assert client.post("/trajectory", json={"rows": [row]}).status_code == 404
         with socket.create_connection(("127.0.0.1", int(running.address.rsplit(":", 1)[1]))) as connection:
-            head = f"POST /predict HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 50\r\n\r\n"
-            connection.sendall(head.encode() + b'{"rows"')  # and never the rest
+            head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+            connection.sendall(head.encode() + b'Content-Length: 50\r\n\r\n{"rows"')  # and never the rest
             told = "".join(part.decode() for part in iter(lambda: connection.recv(65536), b""))  # until it is closed
         assert told.startswith("HTTP/1.1 408")
         assert "a request must arrive within 0.4 s, but it is not whole yet; send it faster" in told
@@ -220,10 +225,42 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
         assert "but got 2 do already; try again in a moment" in busy.json()["detail"][0]["msg"]
 
 
+def test_rows_to_start_from_are_told_as_clients_send_them(flat_model, tmp_path, capsys):
+    table = make_flats(n=30, seed=5)[0]
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    with serve(flat_model[0], "--examples", str(tmp_path / "rows.csv")) as running, running.client() as client:
+        examples = client.get("/model").json()["examples"]
+        assert client.post("/predict", json={"rows": examples}).status_code == 200
+    assert len(examples) == 20
+    assert examples[3]["size"] is None
+    assert examples[4] == as_rows(table)[4]
+    table.drop(columns="city").to_csv(tmp_path / "rows.csv", index=False)
+    assert main(["serve", str(flat_model[0]), "--examples", str(tmp_path / "rows.csv")]) == 2
+    assert "city" in capsys.readouterr().err
+
+
+def test_a_name_of_a_proxy_is_let_in(flat_model, rows):
+    with serve(flat_model[0], "--allow-host", "flats.example") as running, running.client() as client:
+        for host, status in (("flats.example", 200), ("localhost:1", 200), ("other.example", 421)):
+            assert client.get("/model", headers={"Host": host}).status_code == status
+        headers = {"Host": "flats.example", "Origin": "https://flats.example"}
+        assert client.post("/predict", json={"rows": rows[:1]}, headers=headers).status_code == 200
+
+
+def test_every_answer_says_which_model_it_is_from(served_chain, client, flat_model, rows):
+    told = client.post("/predict", json={"rows": rows[:1]}).json()["model"]
+    assert told == client.get("/ready").json()["model"] == client.get("/model").json()["identity"]
+    assert told["name"] == "flats"
+    assert len(told["hash"]) == 16
+    assert told["version"].startswith("20")
+    with served_chain.client() as other:
+        assert other.post("/trajectory", json={"rows": rows[:1]}).json()["model"]["name"] == "chain"
+
+
 def test_a_port_that_is_taken_is_refused(flat_model, served, capsys):
     port = served.address.rsplit(":", 1)[1]
     assert main(["serve", str(flat_model[0]), "--port", port]) == 2
-    assert f"127.0.0.1:{port} must be free to listen on, but Address already in use" in capsys.readouterr().err
+    assert f"127.0.0.1:{port} must be free to listen on, but got Address already in use" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -235,6 +272,9 @@ def test_a_port_that_is_taken_is_refused(flat_model, served, capsys):
                                "5 characters"),
         (["--port", "70000"], "argument --port: must be a whole number from 0 to 65535, but got '70000'"),
         (["--wait-ms", "-1"], "argument --wait-ms: must be a number from 0 to 1000, but got '-1'"),
+        (["--drain-seconds", "-1"], "argument --drain-seconds: must be a number from 0 to 3600, but got '-1'"),
+        (["--max-per-client", "0"], "argument --max-per-client: must be a whole number from 1 on"),
+        (["--examples", "none.csv"], "none.csv"),
         (["--max-rows", "0"], "argument --max-rows: must be a whole number from 1 on"),
     ],
 )  # fmt: skip

@@ -25,7 +25,7 @@ def test_the_examples_are_those_of_a_real_server(flat_model):
             good = await client.post("/predict", json=request)
             without_city = {name: value for name, value in request["rows"][0].items() if name != "city"}
             bad = await client.post("/predict", json={"rows": [without_city]})
-        await asyncio.to_thread(app.state.batcher.close)
+        await app.state.service.close()
         return good.json(), bad.json()
 
     good, bad = asyncio.run(ask())

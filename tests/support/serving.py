@@ -8,9 +8,11 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -53,6 +55,28 @@ class Served:
         """Ask the process to end and wait for its code."""
         self.process.send_signal(number)
         return self.process.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def serve_here(model: Any, places: Any = None, drain_seconds: float = 0.0, **settings: Any) -> Iterator[Any]:
+    """Run a server in a thread of this process until the block ends; its address, port and service."""
+    from diffor.serving.server.application import make_application
+    from diffor.serving.server.running import make_server
+    from diffor.serving.server.sockets import bind
+
+    app = make_application(model, **settings)
+    server = make_server(app, places, drain_seconds)
+    listening = bind("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    try:
+        yield SimpleNamespace(
+            address=f"http://127.0.0.1:{port}", port=port, service=app.state.service, server=server, thread=thread
+        )
+    finally:
+        server.should_exit = True
+        thread.join(60)
 
 
 @contextlib.contextmanager

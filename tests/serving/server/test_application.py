@@ -13,7 +13,7 @@ from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.serving.server.application import make_application
 
 
-def send(model, *bodies, path="/predict"):
+def send(model, *bodies, path="/predict", get=None):
     """The answers to several requests that come one after the other."""
 
     async def ask():
@@ -21,7 +21,9 @@ def send(model, *bodies, path="/predict"):
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             answers = [await client.post(path, json=body) for body in bodies]
-        await asyncio.to_thread(app.state.batcher.close)
+            if get is not None:
+                answers.append(await client.get(get))
+        await app.state.service.close()
         return answers
 
     return asyncio.run(ask())
@@ -81,7 +83,9 @@ def test_a_model_that_fails_is_the_servers_fault_and_ends_nothing(flats, row, mo
         return answer(*given, **side)
 
     monkeypatch.setattr(model, "predict_opened", fail_once)
-    failed, good = send(model, {"rows": [row]}, {"rows": [row]})
+    failed, good, figures = send(model, {"rows": [row]}, {"rows": [row]}, get="/metrics")
+    assert 'diffor_requests_total{path="/predict",status="500"} 1' in figures.text
+    assert failed.headers["x-content-type-options"] == "nosniff"
     assert (failed.status_code, message(failed)) == (
         500,
         "the server must answer, but it failed; its log says why",

@@ -5,10 +5,11 @@ import csv
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from serving import QUICK, make_flats, serve
 
-from diffor import DiffoRClassifier
+from diffor import DiffoRClassifier, DiffoRRegressor
 from diffor.estimators.values import N_RANGES
 
 pytest.importorskip("fastapi")
@@ -185,7 +186,7 @@ def test_a_file_comes_back_with_predictions(page, flat_model, tmp_path):
     [
         ("", "must have a header and at least one row, but it has none."),
         ("size,rooms\n1,2\n", "but city is missing; its columns are size, rooms."),
-        ("size,rooms,city\n1,2,Oslo\n1,two,Oslo\n", "Row 2, column rooms, must be a number, but “two”"),
+        ("size,rooms,city\n1,2,Oslo\n1,two,Oslo\n", "Row 2, column rooms, must be a number, but got “two”"),
         ("size,rooms,city\n1,2,Oslo\n1,2\n", "Row 2 must have 3 cells, but it has 2."),
     ],
 )
@@ -212,6 +213,93 @@ def test_files_of_other_programs_are_read_too(page, flat_model, tmp_path):
     table = make_flats()[0].head(2).assign(size=[12.5, None], rooms=[2.0, None], city=['Os"lo;x', "Rome"])
     expected = flat_model[1].predict(table)
     assert [float(row["prediction"]) for row in rows] == pytest.approx(expected.tolist(), rel=1e-5)
+
+
+def test_formulas_of_strangers_come_back_as_text(page, tmp_path):
+    cities = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "-7", "Oslo", "a=b"]
+    lines = "".join(f'1,2,"{city}"\n' for city in cities)
+    (tmp_path / "new.csv").write_text(f"size,rooms,city\n{lines}")
+    page.get_by_role("tab", name="Many rows").click()
+    page.set_input_files("#batch-file", tmp_path / "new.csv")
+    page.wait_for_selector("#many .result a")
+    with page.expect_download() as download:
+        page.locator("#many .result a").click()
+    with open(download.value.path(), newline="") as file:
+        told = [row["city"] for row in csv.DictReader(file)]
+    assert told == ["'=1+1", "'+cmd|' /C calc'!A0", "'-2+3", "'@SUM(A1)", "-7", "Oslo", "a=b"]
+
+
+def test_files_in_other_encodings_are_read_or_refused(page, flat_model, tmp_path):
+    text = "size,rooms,city\n12.5,2,Zürich\n"
+    page.get_by_role("tab", name="Many rows").click()
+    for name, content in (("wide.csv", text.encode("utf-16")), ("plain.csv", text.encode())):
+        (tmp_path / name).write_bytes(content)
+        page.set_input_files("#batch-file", tmp_path / name)
+        page.wait_for_selector(f"#many .result a[download={name.replace('.csv', '-predicted')}\\.csv]")
+        assert "Zürich" in shown(page, "#many table")
+    for name, content, message in (
+        ("old.csv", text.encode("latin-1"), "old.csv must be text in UTF-8, but it is in another encoding"),
+        ("binary.csv", b"size,rooms,city\n1,2,\0\0\n", "binary.csv must be text, but it holds NUL characters"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        page.set_input_files("#batch-file", tmp_path / name)
+        until(page, lambda message=message: message in shown(page, "#many [role=alert]"))
+        assert page.locator("#many .result a").count() == 0
+
+
+@pytest.fixture(scope="module")
+def served_wide(tmp_path_factory):
+    """A server of a model of thirty columns, of which the last two matter, with rows to start from."""
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(300, 28)), columns=[f"noise_{place}" for place in range(28)])
+    table["main"] = random.normal(size=300)
+    table["kind"] = random.choice(["red", "green"], 300)
+    y = 50 + 10 * table["main"] + 6 * (table["kind"] == "red")
+    folder = tmp_path_factory.mktemp("wide")
+    model = DiffoRRegressor("fast", **{**QUICK, "max_steps": 150}).fit(table, y)
+    model.save(folder / "wide")
+    table.loc[1, "main"] = np.nan
+    table.head(30).to_csv(folder / "rows.csv", index=False)
+    with serve(folder / "wide", "--examples", str(folder / "rows.csv")) as running:
+        yield running, model, table, folder / "rows.csv"
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (360, 740)])
+def test_of_many_columns_those_that_matter_come_first_and_the_button_stays(browser, served_wide, size):
+    running, model, table, rows = served_wide
+    with opened(browser, running.address, viewport={"width": size[0], "height": size[1]}) as page:
+        page.wait_for_selector("#whatif .picture svg")
+        assert [label.inner_text() for label in page.locator("#fields label").all()][:2] == ["main", "kind"]
+        assert page.locator("#fields label").count() == 12
+        assert shown(page, "#further summary") == "18 more columns"
+        button = page.get_by_role("button", name="Predict")
+        box = button.bounding_box()
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= size[1]
+        field(page, "Start from").select_option("1")
+        until(page, lambda: distance(page, model.predict(table.head(1))[0]) <= 0.2)
+        field(page, "Start from").select_option("2")
+        assert field(page, "main").input_value() == ""  # not known
+        page.get_by_role("tab", name="Many rows").click()
+        page.set_input_files("#batch-file", rows)
+        page.wait_for_selector("#many .result a")
+        header = page.locator("#many th").all_text_contents()
+        assert (header[0], header[8]) == ("prediction", "noise_0")
+        assert shown(page, "#many .sideways").startswith("Scroll sideways for more columns")
+        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+
+
+def test_the_documents_can_be_tried(browser, served, flat_model):
+    with opened(browser, served.address + "/docs", allow_errors=True) as page:
+        page.wait_for_selector(".path")
+        page.get_by_role("button", name="Send").first.click()
+        until(page, lambda: '"predictions"' in page.locator(".try code").first.inner_text())
+        field(page, "What to send to /predict").fill('{"rows": [{}]}')
+        page.get_by_role("button", name="Send").first.click()
+        until(page, lambda: '"status": 422' in page.locator(".try code").first.inner_text())
+        field(page, "What to send to /predict").fill("{")
+        page.get_by_role("button", name="Send").first.click()
+        until(page, lambda: '"status": null' in page.locator(".try code").first.inner_text())
 
 
 def test_tabs_are_changed_by_keys(page):
@@ -262,7 +350,13 @@ def contrast(first, second):
 def test_the_documents_are_a_page(browser, server, further, request):
     with opened(browser, request.getfixturevalue(server).address + "/docs") as page:
         page.wait_for_selector(".path")
-        assert page.locator(".path h2").all_inner_texts() == ["POST /predict", *further, "GET /model", "GET /health"]
+        assert page.locator(".path h2").all_inner_texts() == [
+            "POST /predict",
+            *further,
+            "GET /model",
+            "GET /health",
+            "GET /ready",
+        ]
         assert '"city":"Bern"' in page.locator(".path pre").first.inner_text()
 
 

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import threading
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -30,7 +31,7 @@ def send(model, *requests, **settings):
         app = make_application(model, **settings)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
             answers = [await client.post(path, **content) for path, content in requests]
-        await asyncio.to_thread(app.state.batcher.close)
+        await app.state.service.close()
         return answers
 
     return asyncio.run(ask())
@@ -120,6 +121,54 @@ def test_what_is_no_image_is_refused(face_model, faces, monkeypatch):
     assert "at most 2 images, but it has 3" in messages[3][1]
     assert messages[4] == (422, "files must be called images, but got 'picture'")
     assert messages[5][0] == 415
-    assert "this model reads images, but no form was sent" in messages[5][1]
+    assert "this model reads images, but the content is 'application/json'" in messages[5][1]
     assert none.status_code == form.status_code == 422
     assert threading.active_count() <= before + 1
+
+
+def as_file(image, kind, **settings):
+    file = io.BytesIO()
+    image.save(file, kind, **settings)
+    return file.getvalue()
+
+
+def test_small_files_that_unfold_to_much_are_refused_before_they_do(face_model):
+    large = as_file(Image.new("L", (7000, 7000)), "PNG")
+    assert len(large) < 100_000
+    header = bytearray(as_file(Image.new("1", (8, 8)), "BMP"))
+    header[18:26] = (60_000).to_bytes(4, "little") * 2  # it only says that it is so large
+    three, bomb = send(
+        face_model,
+        ("/predict", {"files": [("images", (f"{place}.png", large)) for place in range(3)]}),
+        ("/predict", {"files": [("images", ("bomb.bmp", bytes(header)))]}),
+    )
+    assert (three.status_code, three.json()["detail"][0]["msg"]) == (
+        413,
+        "the images of a request must have at most 100,000,000 pixels together, but they have 147,000,000; send them "
+        "in several",
+    )
+    assert bomb.status_code == 422
+    assert "image 0, 'bomb.bmp', must" in bomb.json()["detail"][0]["msg"]
+
+
+def test_formats_that_few_use_are_not_even_opened(face_model):
+    square = Image.new("RGB", (16, 16), "red")
+    refused = send(face_model, *(("/predict", {"files": [("images", ("a", as_file(square, kind)))]})
+                                 for kind in ("EPS", "PPM", "ICO", "TGA")))  # fmt: skip
+    for answer in refused:
+        assert answer.status_code == 422
+        assert "its format is not known; send a PNG or JPEG file, say" in answer.json()["detail"][0]["msg"]
+    good = send(face_model, *(("/predict", {"files": [("images", ("a", as_file(square, kind)))]})
+                              for kind in pictures.FORMATS))  # fmt: skip
+    assert [answer.status_code for answer in good] == [200] * len(pictures.FORMATS)
+
+
+def test_a_file_name_is_shown_but_leads_nowhere(face_model, faces, tmp_path):
+    content = Path(faces[1][0]).read_bytes()
+    good, bad = send(
+        face_model,
+        ("/predict", {"files": [("images", ("../../etc/passwd\0<script>", content))]}),
+        ("/predict", {"files": [("images", ("x" * 5000, b"no"))]}),
+    )
+    assert good.status_code == 200
+    assert len(bad.json()["detail"][0]["msg"]) < 250

@@ -60,7 +60,8 @@ def test_missing_and_unknown_columns_are_told_apart(columns):
     missing, unknown = (one["msg"] for one in refused.problems)
     assert missing == ("row 1 must have the column 'city', but it is missing; add it (null if it is not known)")
     assert unknown == (
-        "row 1 must have columns that the model knows, but 'citty' is none (did you mean 'city'?); leave it out"
+        "row 1 must have columns that the model knows, but got 'citty', which is none (did you mean 'city'?); "
+        "leave it out"
     )
 
 
@@ -151,7 +152,7 @@ def test_very_many_levels_are_not_all_told():
     ("text", "message"),
     [
         (b"{", "body must be JSON, but Expecting property name"),
-        (b"\xff\xfe", "body must be JSON, but got"),
+        (b"\xff\xfe", "body must be JSON"),
         (b"NaN", "body must be JSON, but NaN is no JSON; send null for what is not known"),
         (b"[" * 100_000, "body must be JSON, but it is nested too deeply"),
     ],
@@ -172,3 +173,29 @@ def test_the_range_of_a_column_is_that_of_its_values(values):
 
 def test_a_column_of_one_value_has_no_width():
     assert NumericColumn.fit("x", np.array([7.0, 7.0])).range == (7.0, 7.0)
+
+
+def test_very_many_problems_are_counted_and_cut(columns):
+    refused = problems([{f"x{place}": 0 for place in range(5000)}], columns)
+    assert len(refused.problems) == 21
+    assert refused.problems[-1]["msg"] == "4983 more problems are not listed"
+    refused = problems([{f"x{place}": 0 for place in range(50_000)}], columns)
+    assert refused.problems[-1]["msg"] == "very many more problems are not listed"
+
+
+def test_names_are_guessed_while_there_are_few_to_compare_with():
+    wide = Columns(tuple(NumericColumn(f"column_{place}", 0.0, 1.0, False) for place in range(1500)))
+    names = [f"column_{place}" for place in range(1500)]
+    refused = problems([dict.fromkeys([*names, "colum_7", "colum_8"], 1.0)], wide)
+    first, second = (one["msg"] for one in refused.problems)
+    assert "(did you mean 'column_" in first
+    assert "did you mean" not in second
+
+
+def test_large_and_deep_values_are_shown_in_short(columns):
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    for wrong in (deep, "x" * 10**6, {"a": list(range(10**5))}):
+        (problem,) = problems([{**GOOD, "rooms": wrong}], columns).problems
+        assert len(problem["msg"]) < 200

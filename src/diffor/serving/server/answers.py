@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from diffor.encoders.images.inputs import PATH_COLUMN
 from diffor.estimators.conformal import open_sets, probable_sets
+from diffor.serving.server.drift import Drift
 from diffor.serving.server.rows import CheckedRows
-from diffor.serving.server.trajectory import follow_row
+from diffor.serving.server.trajectory import N_CHAINS, follow_row
 
 Array = NDArray[Any]
 DEFAULT_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -36,7 +37,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Question:
-    """Rows of one request, and what is asked about them; ``pictures`` are paths, one for each row."""
+    """Rows of one request, and what is asked about them; ``pictures`` are paths, one for each row.
+
+    Its length is the number of its rows, or of rows that cost as much.
+    """
 
     rows: CheckedRows
     asked: Asked = field(default_factory=Asked)
@@ -45,14 +49,15 @@ class Question:
     """Whether the one row is to be followed along the reverse chain instead."""
 
     def __len__(self) -> int:
-        return len(self.pictures) or len(self.rows)
+        # A row along the chain costs as much as many, so as many wait as could be answered in time.
+        return N_CHAINS if self.along_chain else len(self.pictures) or len(self.rows)
 
 
 class ModelAnswers:
-    """Answers questions by a fitted model; questions that can be are put to it together."""
+    """Answers questions by a fitted model, those together that can be; ``drift`` counts tables and their answers."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    def __init__(self, model: Any, drift: Drift | None = None) -> None:
+        self.model, self.drift = model, drift
 
     def __call__(self, questions: Sequence[Question]) -> list[Any]:
         """The answer to each question: a dictionary of JSON values."""
@@ -83,6 +88,8 @@ class ModelAnswers:
             warnings.simplefilter("always")
             threshold = self._threshold(asked.coverage)
             drawn = self._draw(X, side, threshold)
+        if self.drift is not None and not questions[0].pictures:
+            self.drift.add(X, drawn.prediction, drawn.shares)
         said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
         wants_increments = asked.increments and self.model.has_distribution
         increments = self.model.predict_increments(X, **side) if wants_increments else None

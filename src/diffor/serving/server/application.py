@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,30 +14,42 @@ try:
     from fastapi import FastAPI, Request, Response
     from fastapi.responses import JSONResponse
     from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect
 except ImportError as error:
     raise ImportError('serving needs FastAPI, uvicorn and python-multipart: pip install "diffor[serve]"') from error
 
 import diffor
 from diffor.errors import UserError
-from diffor.estimators.chain import has_increments
-from diffor.serving.server.answers import ModelAnswers, Question
-from diffor.serving.server.batching import Batcher
-from diffor.serving.server.columns import Columns, columns_of
-from diffor.serving.server.description import REFUSALS, Answers, Health, Limits, Steps, describe_model, request_schema
-from diffor.serving.server.gates import SizeGate, TokenGate, refused
-from diffor.serving.server.pictures import kept_pictures
-from diffor.serving.server.refusals import RefusedError, refusal
-from diffor.serving.server.requests import RequestReader
+from diffor.serving.server.answers import Question
+from diffor.serving.server.description import REFUSALS, Answers, Health, Limits, Ready, Steps
+from diffor.serving.server.desk import Desk
+from diffor.serving.server.gates import SAFE_HEADERS, HeaderGate, OriginGate, SizeGate, TokenGate
+from diffor.serving.server.loaded import Current, Identity, Loaded, Watcher
+from diffor.serving.server.logs import ROWS, CountingGate
+from diffor.serving.server.metrics import TEXT, Metrics
+from diffor.serving.server.refusals import RefusedError, refusal, refused
+from diffor.serving.server.telling import document, figures
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PAGES = {"/": "index.html", "/docs": "docs.html"}
-SAFE_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; frame-ancestors 'none'; "
-    "base-uri 'none'; form-action 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
-}
+OPEN = frozenset({"/health", "/ready"})
+"""Paths that need no token, as the page's own files do not, and answer under any name, as balancers use addresses."""
+
+
+class Service:
+    """What all requests share: the model that answers now, the limits, and whether the server is about to end."""
+
+    def __init__(self, loaded: Loaded, limits: Limits, metrics: Metrics) -> None:
+        self.current, self.limits, self.metrics = Current(loaded), limits, metrics
+        self.desk = Desk()
+        self.is_ending = False
+        self.guard: Any = None
+        """Who is connected, if the server counts them."""
+
+    async def close(self) -> None:
+        """Finish what is under way, and end all threads."""
+        await self.current.close()
+        self.desk.close()
 
 
 def make_application(
@@ -51,70 +63,98 @@ def make_application(
 ) -> FastAPI:
     """An application that serves a fitted model.
 
-    ``sides`` names the columns that the method reads beside the features, by role (:func:`columns_of`). With a
-    ``token``, only the page itself and ``/health`` are open without it. ``wait`` is how long, in seconds, a request
-    waits for others to be answered with it. ``facts`` are told by ``/model`` beside what the model knows itself.
+    ``sides`` names the columns that the method reads beside the features, by role
+    (:func:`~diffor.serving.server.columns.columns_of`). With a ``token``, only the page itself, ``/health`` and
+    ``/ready`` are open without it. ``wait`` is how long, in seconds, a request waits for others to be answered with it.
+    ``facts`` are told by ``/model`` beside what the model knows itself.
     """
-    limits = limits or Limits()
-    columns = columns_of(model, sides)
-    # One batch has the rows of one request at least; more would keep small requests waiting.
-    batcher = Batcher(ModelAnswers(model), wait, limits.max_rows, limits.max_waiting)
+    limits, metrics = limits or Limits(), Metrics()
+    facts = dict(facts or {})
+    identity = Identity(str(facts.get("name") or "model"))
+    return serve_loaded(Loaded(model, sides, limits, wait, facts, identity, metrics), limits, metrics, token=token)
 
-    @asynccontextmanager
+
+def serve_loaded(
+    loaded: Loaded,
+    limits: Limits,
+    metrics: Metrics,
+    *,
+    token: str | None = None,
+    hosts: Collection[str] | None = None,
+    watcher: Watcher | None = None,
+    write: Callable[[str], object] | None = None,
+    say: Callable[[str], object] = print,
+) -> FastAPI:
+    """An application that serves a loaded model, and its successors where a ``watcher`` finds any.
+
+    ``hosts`` are the names under which it may be asked (None: any); ``write`` gets a line about each request and
+    ``say`` one about each new model.
+    """
+    service = Service(loaded, limits, metrics)
+
+    @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        watching = None if watcher is None else asyncio.create_task(watcher.run(service.current, say))
         yield
-        await asyncio.to_thread(batcher.close)
+        if watching is not None:
+            watching.cancel()
+        await service.close()
 
     app = FastAPI(
-        title="DiffoR", version=diffor.__version__, docs_url=None, redoc_url=None, lifespan=lifespan,
+        title="DiffoR", version=diffor.__version__, docs_url=None, redoc_url=None, redirect_slashes=False,
+        lifespan=lifespan,
         description="Predictions of one model with their whole distribution. Every refusal says in detail, for each "
         "thing that is wrong, where it is and what to do about it.",
     )  # fmt: skip
-    app.state.batcher = batcher
-    _add_answers(app, model, columns, limits, batcher)
-    _add_facts(app, describe_model(model, columns, limits, dict(facts or {})), batcher)
+    app.state.service = service
+    _add_answers(app, service)
+    _add_facts(app, service)
     open_paths = _add_page(app)
+    app.openapi = lambda: document(app, service.current.loaded)  # type: ignore[method-assign]
     app.add_exception_handler(RefusedError, _answer_refusal)
     app.add_exception_handler(HTTPException, _answer_wrong_path)
     app.add_exception_handler(Exception, _answer_failure)
     app.add_middleware(SizeGate, max_bytes=limits.max_bytes)
     if token is not None:
-        app.add_middleware(TokenGate, token=token, open_paths={"/health", *open_paths})
+        app.add_middleware(TokenGate, token=token, open_paths={*OPEN, *open_paths})
+    app.add_middleware(OriginGate, hosts=hosts, open_paths=OPEN)
+    app.add_middleware(CountingGate, metrics=metrics, write=write)
+    app.add_middleware(HeaderGate, is_ending=lambda: service.is_ending)
     return app
 
 
-def _add_answers(app: FastAPI, model: Any, columns: Columns, limits: Limits, batcher: Batcher) -> None:
+def _add_answers(app: FastAPI, service: Service) -> None:
     """The paths that ask the model."""
-    reader = RequestReader(model, columns, limits)
+    seconds = service.limits.max_seconds
 
     async def ask(request: Request, along_chain: bool) -> Response:
-        # A client that never finishes its request must not hold its place for ever.
-        rows, asked, uploads = await _in_time(reader.read(request), limits.max_seconds)
-        if along_chain and max(len(rows), len(uploads)) != 1:
-            raise refusal(422, "rows", f"a chain is that of one row, but there are {len(rows)}; send one", "rows")
-        with kept_pictures(uploads) as paths:
-            try:
-                return JSONResponse(await batcher.ask(Question(rows, asked, paths, along_chain), limits.max_seconds))
-            except UserError as error:
-                raise _without_folders(error, paths) from error
+        loaded = service.current.loaded
+        with loaded.in_use():
+            # A client that never finishes its request must not hold its place for ever.
+            content = await _in_time(request, seconds)
+            rows, asked, uploads = await service.desk.read(loaded.reader, content, request.headers, seconds)
+            if along_chain and max(len(rows), len(uploads)) != 1:
+                raise refusal(422, "rows", f"a chain is that of one row, but there are {len(rows)}; send one", "rows")
+            async with service.desk.keep(uploads) as paths:
+                try:
+                    answer = await loaded.batcher.ask(Question(rows, asked, paths, along_chain), seconds)
+                except UserError as error:
+                    raise _without_folders(error, paths) from error
+            request.scope[ROWS] = max(len(rows), len(uploads))
+            answer["model"] = loaded.identity.to_json()
+            return Response(await service.desk.write(answer), media_type="application/json")
 
-    @app.post(
-        "/predict", response_model=Answers, responses=REFUSALS, summary="Predict rows",
-        openapi_extra=request_schema(columns, reader.reads_images),
-    )  # fmt: skip
+    @app.post("/predict", response_model=Answers, responses=REFUSALS, summary="Predict rows")
     async def predict(request: Request) -> Response:
         """The answer to each row: a point, quantiles, an interval, grades and increments, as far as there are any."""
         return await ask(request, along_chain=False)
 
-    if has_increments(model):
-
-        @app.post(
-            "/trajectory", response_model=Steps, responses=REFUSALS, summary="Follow one row along the chain",
-            openapi_extra=request_schema(columns, reader.reads_images, one_row=True),
-        )  # fmt: skip
-        async def trajectory(request: Request) -> Response:
-            """What the samples of one row would be answered with at each step from all noise to none."""
-            return await ask(request, along_chain=True)
+    @app.post("/trajectory", response_model=Steps, responses=REFUSALS, summary="Follow one row along the chain")
+    async def trajectory(request: Request) -> Response:
+        """What the samples of one row would be answered with at each step from all noise to none."""
+        if not service.current.loaded.has_chain:
+            raise HTTPException(404)
+        return await ask(request, along_chain=True)
 
 
 def _without_folders(error: Exception, paths: Sequence[str]) -> RefusedError:
@@ -125,26 +165,44 @@ def _without_folders(error: Exception, paths: Sequence[str]) -> RefusedError:
     return refusal(422, "rows", message, "rows")
 
 
-async def _in_time(reading: Any, seconds: float) -> Any:
+async def _in_time(request: Request, seconds: float) -> bytes:
+    """The body of a request, if it comes."""
     try:
-        return await asyncio.wait_for(reading, seconds)
+        return await asyncio.wait_for(request.body(), seconds)
     except asyncio.TimeoutError as error:
         message = f"a request must arrive within {seconds:g} s, but it is not whole yet; send it faster"
-        raise refusal(408, "time", message, "body") from error
+        raise refusal(408, "time", message, "body", Connection="close") from error
+    except ClientDisconnect as error:
+        message = "a request must arrive as a whole, but its connection ended; send it again"
+        raise refusal(400, "gone", message, "body", Connection="close") from error
 
 
-def _add_facts(app: FastAPI, told: dict[str, Any], batcher: Batcher) -> None:
+def _add_facts(app: FastAPI, service: Service) -> None:
     """The paths that tell about model and server."""
 
     @app.get("/model", responses={401: REFUSALS[401]}, summary="What the model is")
     async def about() -> dict[str, Any]:
         """Columns with their kinds and ranges or levels, the target's bounds, training, limits and versions."""
-        return told
+        return service.current.loaded.told
 
     @app.get("/health", response_model=Health, summary="Whether the server answers")
     async def health() -> Response:
         """Whether the server answers, and how much it has to do; this is open without a token too."""
-        return JSONResponse({"status": "ok", "waiting": batcher.n_waiting})
+        return JSONResponse({"status": "ok", "waiting": service.current.loaded.batcher.n_waiting})
+
+    @app.get("/ready", response_model=Ready, responses={503: REFUSALS[503]}, summary="Whether to send it requests")
+    async def ready() -> Response:
+        """Whether the server takes requests: not while it is stopping or has too much to do; open without a token."""
+        loaded = service.current.loaded
+        if service.is_ending:
+            raise refusal(503, "closing", "the server must be running, but it is stopping; ask another one")
+        if loaded.batcher.n_waiting >= service.limits.max_waiting:
+            raise refusal(503, "busy", "the server must have room for rows, but too many wait; try again in a moment")
+        return JSONResponse({"status": "ready", "model": loaded.identity.to_json()})
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(figures(service), headers={"Content-Type": TEXT})
 
 
 def _add_page(app: FastAPI) -> list[str]:
@@ -160,7 +218,7 @@ def _add_page(app: FastAPI) -> list[str]:
 
 def _file_sender(content: bytes, media_type: str) -> Any:
     async def send_file() -> Response:
-        return Response(content, media_type=f"{media_type}; charset=utf-8", headers=SAFE_HEADERS)
+        return Response(content, media_type=f"{media_type}; charset=utf-8")
 
     return send_file
 
@@ -173,10 +231,12 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
 
 async def _answer_wrong_path(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    message = f"a path of this server must be asked, but {request.method} {request.url.path} is none; see /docs"
-    return refused(refusal(status, "path", message))
+    asked = f"{request.method[:20]} {request.url.path[:100]}"
+    return refused(refusal(status, "path", f"a path of this server must be asked, but {asked} is none; see /docs"))
 
 
 async def _answer_failure(request: Request, error: Exception) -> Response:
     """What the client reads when the server is at fault; the log has the rest."""
-    return refused(refusal(500, "failure", "the server must answer, but it failed; its log says why"))
+    failure = refused(refusal(500, "failure", "the server must answer, but it failed; its log says why"))
+    failure.headers.update(SAFE_HEADERS)  # this answer passes no gate
+    return failure

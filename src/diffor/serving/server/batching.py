@@ -41,11 +41,19 @@ class Batcher:
 
     A batch has at most ``max_rows`` rows, or one question if that is larger; ``wait`` is how long, in seconds, the
     first question of a batch waits for others. At most ``max_waiting`` rows may be waiting: more are refused at once,
-    because a queue that only grows answers nobody in time.
+    because a queue that only grows answers nobody in time. ``observe`` is told the rows of each batch.
     """
 
-    def __init__(self, answer: Answer, wait: float = 0.002, max_rows: int = 1024, max_waiting: int = 20_000) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        wait: float = 0.002,
+        max_rows: int = 1024,
+        max_waiting: int = 20_000,
+        observe: Callable[[int], object] | None = None,
+    ) -> None:
         self.answer, self.wait, self.max_rows, self.max_waiting = answer, wait, max_rows, max_waiting
+        self.observe = observe
         self.n_batches = self.n_questions = 0
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._n_rows = 0
@@ -137,6 +145,8 @@ class Batcher:
             return []
         self.n_batches += 1
         self.n_questions += len(questions)
+        if self.observe is not None:
+            self.observe(sum(map(len, questions)))
         try:
             return self.answer(questions)
         except Exception as error:

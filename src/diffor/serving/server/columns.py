@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from diffor.encoders.tabular.inputs import CategoryColumn, NumericColumn
@@ -29,21 +30,21 @@ class Columns:
     features: tuple[NumericColumn | CategoryColumn, ...]
     sides: tuple[SideColumn, ...] = ()
 
-    @property
+    @cached_property
     def required(self) -> list[str]:
         """Names of the columns that a row must have, each once."""
         sides = [side.name for side in self.sides if side.is_required]
         return list(dict.fromkeys([*self.feature_names, *sides]))
 
-    @property
+    @cached_property
     def feature_names(self) -> list[str]:
         """Names of the features, in the fitted order."""
         return [str(column.name) for column in self.features]
 
-    @property
-    def known(self) -> list[str]:
-        """Names of all columns that a row may have, each once."""
-        return list(dict.fromkeys([*self.feature_names, *(side.name for side in self.sides)]))
+    @cached_property
+    def known(self) -> dict[str, None]:
+        """Names of all columns that a row may have, each once, quick to look up."""
+        return dict.fromkeys([*self.feature_names, *(side.name for side in self.sides)])
 
     def to_json(self) -> list[dict[str, Any]]:
         """The columns as clients see them, features first."""
@@ -84,3 +85,19 @@ def _describe(column: NumericColumn | CategoryColumn) -> dict[str, Any]:
     if levels is None:
         return told | {"levels": None, "n_levels": None}
     return told | {"levels": levels[:MAX_LEVELS], "n_levels": len(levels)}
+
+
+def spell(value: str | float) -> str:
+    """A level as the fitted column knows it: whole numbers have no point.
+
+    >>> spell(2.0), spell("2.0")
+    ('2', '2.0')
+    """
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def example_of(column: dict[str, Any]) -> Any:
+    """A typical value of a column."""
+    if column["kind"] == "number":
+        return 1.0 if column["centre"] is None else column["centre"]
+    return column["levels"][0] if column["levels"] else "text"

@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 from diffor.estimators.chain import has_increments
 from diffor.estimators.values import N_RANGES
 from diffor.files.provenance import versions
-from diffor.serving.server.columns import Columns
+from diffor.serving.server.columns import Columns, example_of
+from diffor.serving.server.influence import influences
 
 Grade = bool | int | float | str
 
@@ -39,12 +40,21 @@ class RowAnswer(BaseModel):
     increments: list[float] | None = Field(description="expected increment of each scale, in the target's units")
 
 
+class Origin(BaseModel):
+    """Which model an answer comes from."""
+
+    name: str = Field(description="the name of the model's folder")
+    version: str | None = Field(description="when the model was saved")
+    hash: str | None = Field(description="changes with everything in the model's folder")
+
+
 class Answers(BaseModel):
     """Answers in the order of the rows."""
 
     predictions: list[RowAnswer] = Field(description="one answer for each row")
     coverage: float | None = Field(description="probability with which an interval holds the target")
     warnings: list[str] = Field(description="what to know about these answers, such as levels never seen in training")
+    model: Origin = Field(description="which model answered")
 
 
 class Step(BaseModel):
@@ -61,6 +71,7 @@ class Steps(BaseModel):
 
     n_times: int = Field(description="number of times of the noise process")
     steps: list[Step] = Field(description="from the noisiest to the last")
+    model: Origin = Field(description="which model answered")
 
 
 class Health(BaseModel):
@@ -68,6 +79,13 @@ class Health(BaseModel):
 
     status: str = Field(description="ok")
     waiting: int = Field(description="rows that wait for an answer")
+
+
+class Ready(BaseModel):
+    """Whether to send requests to the server."""
+
+    status: str = Field(description="ready")
+    model: Origin = Field(description="which model answers")
 
 
 class Problem(BaseModel):
@@ -86,7 +104,11 @@ class Problems(BaseModel):
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "the token is missing or wrong"},
+    403: {"model": Problems, "description": "a browser asked for another page than the server's own"},
+    408: {"model": Problems, "description": "the request did not arrive in time"},
     413: {"model": Problems, "description": "too many rows or bytes"},
+    415: {"model": Problems, "description": "another kind of content than the model reads"},
+    421: {"model": Problems, "description": "the server was asked under a name that is not its own"},
     422: {"model": Problems, "description": "something in the request is wrong; each field is named"},
     503: {"model": Problems, "description": "too much is waiting, or the server is stopping"},
     504: {"model": Problems, "description": "the answer took too long"},
@@ -95,13 +117,18 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str, Any]) -> dict[str, Any]:
     """All that clients are told about a model; ``facts`` are those that its folder knows, such as the target's name."""
+    told = columns.to_json()
+    if model.images_ is None:
+        moves = influences(model, columns)
+        for column in told:
+            column["influence"] = moves.get(column["name"])
     grades = model.grades_.tolist() if hasattr(model, "classes_") else None
     history = model.history_
     return {
         **facts,
         "estimator": type(model).__name__,
         "method": model.settings_.method,
-        "columns": columns.to_json(),
+        "columns": told,
         "images": None if model.images_ is None else {"side": model.images_.inputs.side},
         "bounds": [model.scale_.low, model.scale_.high],
         "grades": grades,
@@ -139,7 +166,7 @@ def request_schema(columns: Columns, reads_images: bool, one_row: bool = False) 
         "additionalProperties": False,
         "required": columns.required,
         "properties": {column["name"]: _cell_schema(column) for column in told},
-        "example": {column["name"]: _example(column) for column in told},
+        "example": {column["name"]: example_of(column) for column in told},
     }
     what = "one row" if one_row else "the rows"
     about_rows = f"{what}, each with every column; null for what is not known: {', '.join(columns.known)}"
@@ -183,9 +210,3 @@ def _cell_schema(column: dict[str, Any]) -> dict[str, Any]:
     if column["kind"] == "number":
         return {"type": ["number", "null"]}
     return {"type": ["string", "number", "null"]}
-
-
-def _example(column: dict[str, Any]) -> Any:
-    if column["kind"] == "number":
-        return 1.0 if column["centre"] is None else column["centre"]
-    return column["levels"][0] if column["levels"] else "text"

@@ -1,4 +1,5 @@
-"""What every request passes before it is read: the token, and the limit of its size."""
+"""What every request passes before it is read: where it comes from, its token, the limit of its size; and what every
+answer carries."""
 
 from __future__ import annotations
 
@@ -8,20 +9,71 @@ import hmac
 from collections.abc import Collection
 from typing import Any
 
-from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from diffor.serving.server.refusals import RefusedError, refusal
+from diffor.serving.server.refusals import RefusedError, refusal, refused
 
 DRAINED = 4
 """How many times the limit of a body that is too large is read, so that its sender gets to the answer ..."""
 DRAIN_SECONDS = 10.0
 """... and for how long."""
+HELD = 32
+"""How many times the limit of one body all bodies that are held may have together."""
+SAFE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
 
 
-def refused(error: RefusedError) -> Response:
-    """A refusal as a response."""
-    return JSONResponse({"detail": error.problems}, error.status, error.headers)
+class OriginGate:
+    """Refuses requests that a browser sends for another page than the server's own, but for ``open_paths``.
+
+    ``hosts`` are the names under which the server is known (None: any), without ports. A page of a stranger can reach
+    a server on the visitor's own machine: under a name of its own that it lets point to 127.0.0.1, which the header
+    Host tells, or under the server's address, which the header Origin tells.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str] | None, open_paths: Collection[str] = ()) -> None:
+        self.app, self.open_paths = app, open_paths
+        self.hosts = None if hosts is None else {host.lower() for host in hosts}
+        # Pages of other servers on this machine are strangers, though they have its names.
+        self.origins = (self.hosts or set()) - {"127.0.0.1", "[::1]", "localhost"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with 403 or 421."""
+        is_open = scope["type"] != "http" or scope["path"] in self.open_paths
+        error = None if is_open else self._flaw(scope)
+        if error is None:
+            await self.app(scope, receive, send)
+        else:
+            await refused(error)(scope, receive, send)
+
+    def _flaw(self, scope: Scope) -> RefusedError | None:
+        host = _header(scope, b"host").decode("latin-1").lower()
+        if self.hosts is not None and _name(host) not in self.hosts:
+            message = (
+                f"a request must name this server as {' or '.join(sorted(self.hosts))}, but the header Host is "
+                f"{host[:100]!r}; ask under such a name, or start the server with --allow-host"
+            )
+            return refusal(421, "host", message, "header", "Host")
+        origin = _header(scope, b"origin").decode("latin-1").lower()
+        place = origin.partition("://")[2]
+        if not origin or (place and (place == host or _name(place) in self.origins)):
+            return None
+        message = f"only the server's own page may ask from a browser, but the header Origin is {origin[:100]!r}"
+        return refusal(403, "origin", f"{message}; ask from a program, or through a server of your own",
+                       "header", "Origin")  # fmt: skip
+
+
+def _name(place: str) -> str:
+    """A host without its port."""
+    return place.rpartition("]")[0] + "]" if place.startswith("[") else place.partition(":")[0]
 
 
 class TokenGate:
@@ -47,10 +99,12 @@ class TokenGate:
 
 
 class SizeGate:
-    """Refuses bodies of more than ``max_bytes``, whether they say their length or not."""
+    """Refuses bodies of more than ``max_bytes``, whether they say their length or not, and bodies that would need too
+    much memory beside those that are held already."""
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self.app, self.max_bytes = app, max_bytes
+        self.n_held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, with a body that ends the request where it grows too large."""
@@ -58,21 +112,30 @@ class SizeGate:
             await self.app(scope, receive, send)
             return
         length = _header(scope, b"content-length")
-        if length.isdigit() and int(length) > self.max_bytes:
+        if length.isdigit() and int(length[:20]) > self.max_bytes:
             await self._drain(receive)
-            await refused(self._too_large(f"it has {int(length)}"))(scope, receive, send)
+            found = f"it has {int(length[:20])}"
+            await refused(self._too_large(found))(scope, receive, send)
             return
         n_bytes = 0
 
         async def counted() -> Message:
             nonlocal n_bytes
             message = await receive()
-            n_bytes += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            n_bytes += size
+            self.n_held += size
             if n_bytes > self.max_bytes:
                 raise self._too_large("it goes on")
+            if self.n_held > HELD * self.max_bytes:
+                held = f"at most {HELD * self.max_bytes} bytes can be held, but so many are already; try again soon"
+                raise refusal(503, "busy", held, "body", Retry_After="1", Connection="close")
             return message
 
-        await self.app(scope, counted, send)
+        try:
+            await self.app(scope, counted, send)
+        finally:
+            self.n_held -= n_bytes
 
     async def _drain(self, receive: Receive) -> None:
         with contextlib.suppress(asyncio.TimeoutError):
@@ -88,6 +151,28 @@ class SizeGate:
     def _too_large(self, found: str) -> RefusedError:
         message = f"a request must have at most {self.max_bytes} bytes, but {found}; send it in several"
         return refusal(413, "too_large", message, "body")
+
+
+class HeaderGate:
+    """Gives every answer the headers that keep browsers from doing anything with it that is not meant.
+
+    While the server ``is_ending``, it also asks clients to come back over a new connection, which finds another server.
+    """
+
+    def __init__(self, app: ASGIApp, is_ending: Any) -> None:
+        self.app, self.is_ending = app, is_ending
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                ending = [(b"connection", b"close")] if self.is_ending() else []
+                message = {**message, "headers": [*message.get("headers", []), *self._headers, *ending]}
+            await send(message)
+
+        await self.app(scope, receive, send_safely)
 
 
 def _header(scope: Scope, name: bytes) -> bytes:

@@ -13,10 +13,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from diffor.core.pixels import require_pillow
-from diffor.serving.server.refusals import RefusedError, problem, refusal, shortened, show
+from diffor.serving.server.refusals import Problems, refusal, show
 
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+"""Formats that are read: Pillow knows many more, some of which start other programs or are hardly ever tried."""
 MAX_PIXELS = 50_000_000
-"""Pixels of an image at most: a small file can unfold to any size."""
+"""Pixels of an image at most: a small file can unfold to any size ..."""
+MAX_PIXELS_OF_ALL = 100_000_000
+"""... and so can many that are small enough each."""
 
 Upload = tuple[str, bytes]
 """What an image is called, and its file."""
@@ -32,27 +36,33 @@ def check_pictures(uploads: Sequence[Upload], max_images: int) -> None:
             f"a request must have at most {max_images} images, but it has {len(uploads)}; send them in several",
             "images",
         )  # fmt: skip
-    found = ((place, name, _flaw(data)) for place, (name, data) in enumerate(uploads))
-    problems = [
-        problem("image", f"image {place}, {show(name)}, {flaw}", "images", place) for place, name, flaw in found if flaw
-    ]
-    if problems:
-        raise RefusedError(422, shortened(problems))
+    problems, n_pixels = Problems(), 0
+    for place, (name, data) in enumerate(uploads):
+        flaw, n = _look_at(data)
+        n_pixels += n
+        if flaw and problems.count():
+            problems.add("image", f"image {place}, {show(name)}, {flaw}", "images", place)
+    problems.refuse()
+    if n_pixels > MAX_PIXELS_OF_ALL:
+        raise refusal(
+            413, "too_many_pixels", f"the images of a request must have at most {MAX_PIXELS_OF_ALL:,} pixels together, "
+            f"but they have {n_pixels:,}; send them in several", "images",
+        )  # fmt: skip
 
 
-def _flaw(data: bytes) -> str:
-    """What is wrong with an image, as far as its header tells; empty where nothing is."""
+def _look_at(data: bytes) -> tuple[str, int]:
+    """What is wrong with an image, as far as its header tells, empty where nothing is; and how many pixels it has."""
     try:
-        with require_pillow().open(io.BytesIO(data)) as opened:
+        with require_pillow().open(io.BytesIO(data), formats=FORMATS) as opened:
             width, height = opened.size
     except ImportError:
         raise
     except Exception as error:  # Pillow's readers trip over damaged bytes in many ways
         reason = "its format is not known" if "cannot identify" in str(error) else str(error) or type(error).__name__
-        return f"must be a whole image, but {reason}; send a PNG or JPEG file, say"
+        return f"must be a whole image, but {reason[:200]}; send a PNG or JPEG file, say", 0
     if width * height > MAX_PIXELS:
-        return f"must have at most {MAX_PIXELS:,} pixels, but it has {width} x {height}; make it smaller"
-    return ""
+        return f"must have at most {MAX_PIXELS:,} pixels, but it has {width} x {height}; make it smaller", 0
+    return "", width * height
 
 
 @contextmanager

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
 Place = str | int
+REFUSAL = "diffor.refusal"
+"""Where a refused request's scope has the kind of its first problem."""
 
 MAX_PROBLEMS = 20
 """Problems that an answer lists; of more it says how many."""
+MAX_COUNTED = 10_000
+"""Problems after which no more are looked for."""
 MAX_SHOWN = 60
 """Characters of a wrong value that a message repeats."""
 
@@ -36,12 +44,69 @@ def refusal(status: int, kind: str, message: str, *place: Place, **headers: str)
     return RefusedError(status, [problem(kind, message, *place)], named or None)
 
 
-def shortened(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many problems as an answer lists, and how many there are beside them."""
-    more = len(problems) - MAX_PROBLEMS
-    if more <= 0:
-        return problems
-    return [*problems[:MAX_PROBLEMS], problem("more", f"{more} more problems are not listed")]
+class _Refused(JSONResponse):
+    """A refusal as a response, which leaves its kind for those who count."""
+
+    kind = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[REFUSAL] = self.kind
+        await super().__call__(scope, receive, send)
+
+
+def refused(error: RefusedError) -> Response:
+    """A refusal as a response."""
+    response = _Refused({"detail": error.problems}, error.status, error.headers)
+    response.kind = error.problems[0]["type"]
+    return response
+
+
+class Problems:
+    """Problems of one request: the first ones in full, of the others how many there are.
+
+    Describing a problem costs more than finding it, and a request may have as many as it has letters; so ask
+    ``count`` before a problem is described, and stop where there ``are_enough``.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.told: list[dict[str, Any]] = []
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether there are so many that nobody needs to know of more."""
+        return self.n >= MAX_COUNTED
+
+    def count(self, n: int = 1) -> bool:
+        """Count problems; whether (the first of) them is to be described."""
+        has_room = self.n < MAX_PROBLEMS
+        self.n += n
+        return has_room
+
+    def add(self, kind: str, message: str, *place: Place) -> None:
+        """Describe a problem that was counted."""
+        self.told.append(problem(kind, message, *place))
+
+    def refuse(self, status: int = 422) -> None:
+        """Raise what was found, ordered by rows, if anything was."""
+        if not self.told:
+            return
+        told = sorted(self.told, key=_row_of)[:MAX_PROBLEMS]
+        more = self.n - len(told)
+        if more > 0:
+            said = "very many" if self.are_enough else str(more)
+            told.append(problem("more", f"{said} more problems are not listed"))
+        raise RefusedError(status, told)
+
+
+def _row_of(one: dict[str, Any]) -> int:
+    place = one["loc"]
+    return place[1] if len(place) > 1 and isinstance(place[1], int) else -1
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxdict = _SHORT.maxlevel = 4
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 2 * MAX_SHOWN
 
 
 def show(value: object) -> str:
@@ -50,7 +115,8 @@ def show(value: object) -> str:
     >>> show("a" * 100)[-8:]
     "aaaa...'"
     """
-    text = repr(value)
+    # What is cut off is not spelled out before: a value can be as large as a request.
+    text = repr(value[: 2 * MAX_SHOWN]) if isinstance(value, str) else _SHORT.repr(value)
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 4] + "..." + text[-1]
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, NoReturn
 
 import pandas as pd
-from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from diffor.errors import UserError, did_you_mean
 from diffor.serving.server.answers import DEFAULT_COVERAGE, DEFAULT_LEVELS, Asked
@@ -20,7 +21,10 @@ from diffor.serving.server.refusals import refusal, show
 from diffor.serving.server.rows import CheckedRows, check_rows
 
 OPTIONS = ("quantiles", "coverage", "increments")
+JSON = "application/json"
 MULTIPART = "multipart/form-data"
+MAX_PARTS = 1000
+"""Files of a form, and fields beside them."""
 
 
 class RequestReader:
@@ -34,20 +38,24 @@ class RequestReader:
         self.has_quantiles = model.has_distribution and not self.is_graded
         self.has_interval = model.has_distribution or model.conformal_ is not None
 
-    async def read(self, request: Request) -> tuple[CheckedRows, Asked, list[Upload]]:
-        """Rows, what is asked about them, and images where the model reads these."""
-        is_form = request.headers.get("content-type", "").lower().startswith(MULTIPART)
-        if is_form and not self.reads_images:
+    def _check_kind(self, headers: Headers) -> None:
+        # Browsers send forms and plain text to any server without asking it first, but never JSON.
+        kind = headers.get("content-type", "").split(";")[0].strip().lower()
+        if self.reads_images and kind != MULTIPART:
             raise refusal(
-                415, "content_type", "this model reads rows of a table, but a form was sent; send JSON as "
-                '{"rows": [{column: value}]}', "body",
-            )  # fmt: skip
-        if self.reads_images and not is_form:
-            raise refusal(
-                415, "content_type", "this model reads images, but no form was sent; send multipart/form-data "
+                415, "content_type", f"this model reads images, but the content is {show(kind)}; send {MULTIPART} "
                 "with files called images", "body",
             )  # fmt: skip
-        body, uploads = await self._read_form(request) if is_form else (parse_json(await request.body()), [])
+        if not self.reads_images and kind != JSON:
+            raise refusal(
+                415, "content_type", f"this model reads rows of a table, but the content is {show(kind)}; send JSON as "
+                f'{{"rows": [{{column: value}}]}} with the header Content-Type: {JSON}', "body",
+            )  # fmt: skip
+
+    def read(self, content: bytes, headers: Headers) -> tuple[CheckedRows, Asked, list[Upload]]:
+        """Rows, what is asked about them, and images where the model reads these, from a request's body."""
+        self._check_kind(headers)
+        body, uploads = self._read_form(content, headers) if self.reads_images else (parse_json(content), [])
         known = ("rows", *OPTIONS) if self.columns.known else OPTIONS
         if not isinstance(body, dict):
             raise refusal(422, "body", f'a request must be an object as {{"rows": []}}, but got {show(body)}', "body")
@@ -73,31 +81,38 @@ class RequestReader:
             raise refusal(422, "rows", message, "rows")
         return rows
 
-    async def _read_form(self, request: Request) -> tuple[dict[str, Any], list[Upload]]:
-        await request.body()  # of bounded size, so that the form is read from memory
+    def _read_form(self, content: bytes, headers: Headers) -> tuple[dict[str, Any], list[Upload]]:
         fields: dict[str, Any] = {}
         uploads: list[Upload] = []
         try:
-            async with request.form(max_files=1000, max_part_size=self.limits.max_bytes) as form:
-                for name, value in form.multi_items():
-                    if isinstance(value, UploadFile):
-                        if name != "images":
-                            raise refusal(422, "images", f"files must be called images, but got {show(name)}", name)
-                        uploads.append((value.filename or "", await value.read()))
-                    else:
-                        fields[name] = parse_json(value.encode("utf-8", "backslashreplace"), name)
-        except HTTPException as error:
-            raise refusal(422, "form", f"a form must be whole, but {error.detail}", "body") from error
+            # The parser is one of event loops, but has all that it could wait for.
+            items = asyncio.run(_form_items(content, headers, self.limits.max_bytes))
+        except (MultiPartException, KeyError, ValueError) as error:  # the last two: a damaged boundary or name
+            reason = str(error) if isinstance(error, MultiPartException) else "its head cannot be read"
+            raise refusal(422, "form", f"a form must be whole, but {reason}", "body") from error
+        for name, value in items:
+            if isinstance(value, tuple):
+                if name != "images":
+                    raise refusal(422, "images", f"files must be called images, but got {show(name)}", name)
+                uploads.append(value)
+            else:
+                fields[name] = parse_json(value.encode("utf-8", "backslashreplace"), name)
         return fields, uploads
 
     def _read_asked(self, body: Mapping[str, Any]) -> Asked:
-        levels = self._read_levels(body["quantiles"]) if "quantiles" in body else DEFAULT_LEVELS
-        coverage = self._read_coverage(body["coverage"]) if "coverage" in body else DEFAULT_COVERAGE
+        default_levels, default_coverage = self.defaults
+        levels = self._read_levels(body["quantiles"]) if "quantiles" in body else default_levels
+        coverage = self._read_coverage(body["coverage"]) if "coverage" in body else default_coverage
         increments = body.get("increments", True)
         if not isinstance(increments, bool):
             message = f"increments must be true or false, but got {show(increments)}"
             raise refusal(422, "increments", message, "increments")
-        return Asked(levels if self.has_quantiles else None, coverage if self.has_interval else None, increments)
+        return Asked(levels, coverage, increments)
+
+    @property
+    def defaults(self) -> tuple[tuple[float, ...] | None, float | None]:
+        """Levels of quantiles and coverage of those who ask for none; None where the model has no such thing."""
+        return DEFAULT_LEVELS if self.has_quantiles else None, DEFAULT_COVERAGE if self.has_interval else None
 
     def _read_levels(self, levels: Any) -> tuple[float, ...]:
         if not self.has_quantiles:
@@ -124,12 +139,32 @@ class RequestReader:
         return float(coverage)
 
 
+async def _form_items(content: bytes, headers: Headers, max_bytes: int) -> list[tuple[str, str | Upload]]:
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield content
+        yield b""
+
+    parser = MultiPartParser(headers, stream(), max_files=MAX_PARTS, max_fields=MAX_PARTS, max_part_size=max_bytes)
+    items: list[tuple[str, str | Upload]] = []
+    async with contextlib.AsyncExitStack() as opened:
+        for name, value in (await parser.parse()).multi_items():
+            if isinstance(value, UploadFile):
+                opened.push_async_callback(value.close)
+                items.append((name, (value.filename or "", await value.read())))
+            else:
+                items.append((name, value))
+    return items
+
+
 def parse_json(text: bytes, place: str = "body") -> Any:
     """The JSON value that a text spells, or a refusal that says where it is wrong."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError as error:
         raise refusal(422, "json", f"{place} must be JSON, but it is nested too deeply", place) from error
+    except UnicodeDecodeError as error:
+        message = f"{place} must be JSON in UTF-8, but byte {error.start} is none; save or send it as UTF-8"
+        raise refusal(422, "json", message, place) from error
     except ValueError as error:
         raise refusal(422, "json", f"{place} must be JSON, but {error}", place) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 from diffor.encoders.tabular.inputs import CategoryColumn
 from diffor.errors import did_you_mean
-from diffor.serving.server.columns import Columns
-from diffor.serving.server.refusals import MAX_PROBLEMS, RefusedError, problem, refusal, shortened, show
+from diffor.serving.server.columns import Columns, spell
+from diffor.serving.server.refusals import MAX_PROBLEMS, Problems, refusal, show
+
+MAX_COMPARED = 2000
+"""Names that the wrong ones of a request are compared with, to guess which was meant."""
 
 
 @dataclass(frozen=True)
@@ -44,45 +47,54 @@ def check_rows(rows: Any, columns: Columns, max_rows: int) -> CheckedRows:
             413, "too_many_rows",
             f"a request must have at most {max_rows} rows, but it has {len(rows)}; send them in several", "rows",
         )  # fmt: skip
-    problems: list[dict[str, Any]] = []
+    problems = Problems()
     for place, row in enumerate(rows):
-        problems += _name_problems(place, row, columns)
-    if problems:
-        raise RefusedError(422, shortened(problems))
+        _check_names(place, row, columns, problems)
+        if problems.are_enough:
+            break
+    problems.refuse()
     return _as_table(rows, columns)
 
 
-def _name_problems(place: int, row: Any, columns: Columns) -> list[dict[str, Any]]:
-    """Columns that a row lacks, and those that the model does not know."""
+def _check_names(place: int, row: Any, columns: Columns, problems: Problems) -> None:
+    """Find columns that a row lacks, and those that the model does not know."""
     if not isinstance(row, dict):
-        message = f"row {place} must be an object of columns and values, but got {show(row)}"
-        return [problem("row", message, "rows", place)]
+        if problems.count():
+            problems.add(
+                "row", f"row {place} must be an object of columns and values, but got {show(row)}", "rows", place
+            )
+        return
     known = columns.known
-    missing = [
-        problem(
-            "missing_column",
-            f"row {place} must have the column {name!r}, but it is missing; add it (null if it is not known)",
-            "rows", place, name,
-        )
-        for name in columns.required
-        if name not in row
-    ]  # fmt: skip
-    unknown = [
-        problem(
-            "unknown_column",
-            f"row {place} must have columns that the model knows, but {show(name)} is none"
-            f"{did_you_mean(name[:100], known)}; leave it out",
-            "rows", place, name[:100],
-        )
-        for name in row
-        if name not in known
-    ]  # fmt: skip
-    return missing + unknown
+    if row.keys() == known.keys():
+        return
+    for name in columns.required:
+        if name not in row and problems.count():
+            problems.add(
+                "missing_column",
+                f"row {place} must have the column {name!r}, but it is missing; add it (null if it is not known)",
+                "rows", place, name,
+            )  # fmt: skip
+    for name in row:
+        if name not in known and problems.count():
+            problems.add(
+                "unknown_column",
+                f"row {place} must have columns that the model knows, but got {show(name)}, which is none"
+                f"{_guess(name, known, problems)}; leave it out",
+                "rows", place, name[:100],
+            )  # fmt: skip
+        if problems.are_enough:
+            return
+
+
+def _guess(name: str, known: Collection[str], problems: Problems) -> str:
+    """The column that was probably meant; not for every problem where there are many columns to compare with."""
+    is_cheap = problems.n * len(known) <= MAX_COMPARED
+    return did_you_mean(name[:100], known) if is_cheap else ""
 
 
 def _as_table(rows: Sequence[dict[str, Any]], columns: Columns) -> CheckedRows:
     """Rows with the right columns as a table, or a refusal that names their wrong values."""
-    problems: list[dict[str, Any]] = []
+    problems = Problems()
     warnings: list[str] = []
     features: dict[str, Any] = {}
     for column in columns.features:
@@ -90,28 +102,26 @@ def _as_table(rows: Sequence[dict[str, Any]], columns: Columns) -> CheckedRows:
         cells = [row[name] for row in rows]
         if isinstance(column, CategoryColumn):
             features[name] = _read_categories(cells, name, problems)
-            warnings += _new_levels(features[name], column)
+            warnings += _new_levels(features[name], column, MAX_PROBLEMS - len(warnings))
         else:
             features[name] = _read_numbers(cells, name, problems)
     side = _read_sides(rows, columns, problems)
-    if problems:
-        problems.sort(key=lambda one: one["loc"][1])
-        raise RefusedError(422, shortened(problems))
-    return CheckedRows(pd.DataFrame(features, index=range(len(rows))), side, warnings[:MAX_PROBLEMS])
+    problems.refuse()
+    return CheckedRows(pd.DataFrame(features, index=range(len(rows))), side, warnings)
 
 
-def _read_numbers(cells: list[Any], name: str, problems: list[dict[str, Any]]) -> NDArray[np.float64]:
+def _read_numbers(cells: list[Any], name: str, problems: Problems) -> NDArray[np.float64]:
     values = np.full(len(cells), np.nan)
     for place, cell in enumerate(cells):
         if cell is None:
             continue
         number = _as_number(cell)
-        if number is None:
+        if number is not None:
+            values[place] = number
+        elif problems.count():
             cure = "send it without quotes" if isinstance(cell, str) and _spells_number(cell) else "null if not known"
             message = f"{name!r} of row {place} must be a finite number, but got {show(cell)}; {cure}"
-            problems.append(problem("number", message, "rows", place, name))
-        else:
-            values[place] = number
+            problems.add("number", message, "rows", place, name)
     return values
 
 
@@ -134,7 +144,7 @@ def _spells_number(text: str) -> bool:
     return True
 
 
-def _read_categories(cells: list[Any], name: str, problems: list[dict[str, Any]]) -> NDArray[np.object_]:
+def _read_categories(cells: list[Any], name: str, problems: Problems) -> NDArray[np.object_]:
     values: NDArray[np.object_] = np.full(len(cells), None, dtype=object)
     for place, cell in enumerate(cells):
         if cell is None:
@@ -142,9 +152,9 @@ def _read_categories(cells: list[Any], name: str, problems: list[dict[str, Any]]
         is_known = _is_text(cell) if isinstance(cell, str) else _as_number(cell) is not None
         if is_known:
             values[place] = cell
-        else:
+        elif problems.count():
             message = f"{name!r} of row {place} must be a text or a number, but got {show(cell)}; null if not known"
-            problems.append(problem("category", message, "rows", place, name))
+            problems.add("category", message, "rows", place, name)
     return values
 
 
@@ -157,26 +167,20 @@ def _is_text(cell: str) -> bool:
     return True
 
 
-def _new_levels(values: NDArray[np.object_], column: CategoryColumn) -> list[str]:
-    """What to tell about levels that training rows did not have."""
-    if column.levels is None:
+def _new_levels(values: NDArray[np.object_], column: CategoryColumn, n_told: int) -> list[str]:
+    """What to tell, of ``n_told`` rows at most, about levels that training rows did not have."""
+    if column.levels is None or n_told <= 0:
         return []
-    codes = column.transform(np.array([None if value is None else _spelled(value) for value in values], dtype=object))
+    codes = column.transform(np.array([None if value is None else spell(value) for value in values], dtype=object))
     rows = np.flatnonzero(codes == 0).tolist()
     return [
         f"row {row}: {str(column.name)!r} is {show(values[row])}, which no training row had; the answer takes it for "
         "unknown"
-        for row in rows[:MAX_PROBLEMS]
+        for row in rows[:n_told]
     ]
 
 
-def _spelled(value: str | float) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _read_sides(
-    rows: Sequence[dict[str, Any]], columns: Columns, problems: list[dict[str, Any]]
-) -> dict[str, NDArray[np.float64]]:
+def _read_sides(rows: Sequence[dict[str, Any]], columns: Columns, problems: Problems) -> dict[str, NDArray[np.float64]]:
     """Side columns by role, known in every row; an optional one may be left out of all rows."""
     side = {}
     for one in columns.sides:
@@ -189,13 +193,16 @@ def _read_sides(
                 f"row {place} must have the column {one.name!r}, as other rows of the request have, but it is "
                 "missing; add it to all rows or to none"
             )
-            problems.append(problem("missing_column", message, "rows", place, one.name))
+            if problems.count():
+                problems.add("missing_column", message, "rows", place, one.name)
             continue
         values = np.array([_as_amount(row[one.name]) for row in rows])
         for place in np.flatnonzero(np.isnan(values)).tolist():
+            if not problems.count():
+                continue
             given = show(rows[place][one.name])
             message = f"{one.name!r} of row {place}, the {one.role}, must be a number from 0 on, but got {given}"
-            problems.append(problem("number", message, "rows", place, one.name))
+            problems.add("number", message, "rows", place, one.name)
         side[one.role] = values
     return side
 

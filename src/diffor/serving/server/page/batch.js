@@ -1,7 +1,7 @@
 // Many rows: a CSV file (or images) in, asked about in pieces with progress, and the file with its answers out.
 
 import { ask, isGivenUp } from "./asking.js";
-import { parseCsv, readCell, writeCsv } from "./csv.js";
+import { parseCsv, readCell, readText, writeCsv } from "./csv.js";
 import { html } from "./drawing.js";
 import { pictureBody, takeDrops } from "./form.js";
 
@@ -46,7 +46,7 @@ export class Batch {
   }
 
   async #takeTable(file) {
-    const [header, ...cells] = parseCsv(await file.text());
+    const [header, ...cells] = parseCsv(await readText(file));
     if (!header || !cells.length) throw new Error(`${file.name} must have a header and at least one row, but it has none.`);
     const rows = readRows(header, cells, this.model.columns);
     const wanted = new Set(this.model.columns.map((column) => column.name));
@@ -93,10 +93,9 @@ export class Batch {
     const file = `${name.replace(/\.[^.]*$/, "")}-predicted.csv`;
     const count = table.length - 1;
     this.#end(`${count} ${count === 1 ? "row is" : "rows are"} answered.${ignored.length ? ` Not used: ${ignored.join(", ")}.` : ""}`);
-    this.result.append(
-      html("a", { class: "button primary", href: url, download: file }, `Download ${file}`),
-      preview(table, kept),
-    );
+    const shown = preview(table, kept);
+    this.result.append(html("a", { class: "button primary", href: url, download: file }, `Download ${file}`), shown);
+    tellOfWidth(shown);
   }
 
   #end(words) {
@@ -136,11 +135,18 @@ function answerCells(model, { point, quantiles, interval, grades }) {
   return [point, ...spread, ...(interval ?? [])];
 }
 
+// What is new comes first: in a wide table it would be far out of sight.
 function preview(table, kept) {
   const short = (value) => (typeof value === "number" ? Number(value.toPrecision(5)).toString() : (value ?? ""));
-  const cells = (row, name) => row.map((value, place) => html(name, { class: place >= kept ? "new" : "", ...(name === "th" ? { scope: "col" } : {}) }, String(short(value))));
+  const cell = (name, isNew) => (value) => html(name, { class: isNew ? "new" : "", ...(name === "th" ? { scope: "col" } : {}) }, String(short(value)));
+  const cells = (row, name) => [...row.slice(kept).map(cell(name, true)), ...row.slice(0, kept).map(cell(name, false))];
   const head = html("thead", {}, html("tr", {}, ...cells(table[0], "th")));
   const body = html("tbody", {}, ...table.slice(1, SHOWN + 1).map((row) => html("tr", {}, ...cells(row, "td"))));
-  const caption = html("caption", {}, `The first ${Math.min(SHOWN, table.length - 1)} rows`);
+  const caption = html("caption", {}, `The first ${Math.min(SHOWN, table.length - 1)} rows, predictions first`);
   return html("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Preview of the answers" }, html("table", {}, caption, head, body));
+}
+
+// Says so where a table is wider than its place: on phones nothing else shows that there is more.
+function tellOfWidth(box) {
+  if (box.scrollWidth > box.clientWidth) box.before(html("p", { class: "hint sideways" }, "Scroll sideways for more columns \u2192"));
 }

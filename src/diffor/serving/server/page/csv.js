@@ -4,6 +4,20 @@
 const MISSING = new Set(["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
   "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]);
 
+// The text of a file: UTF-8, or UTF-16 where its mark says so. Read as anything else, names would become other names.
+export async function readText(file) {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const mark = { "255,254": "utf-16le", "254,255": "utf-16be" }[bytes.slice(0, 2).join()];
+  let text;
+  try {
+    text = new TextDecoder(mark ?? "utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new Error(`${file.name} must be text in UTF-8, but it is in another encoding; save it as “CSV UTF-8”.`);
+  }
+  if (text.includes("\0")) throw new Error(`${file.name} must be text, but it holds NUL characters; is it a CSV file?`);
+  return text;
+}
+
 export function parseCsv(text) {
   const source = text.replace(/^\uFEFF/, ""), header = source.slice(0, source.search(/[\r\n]|$/));
   const mark = [",", ";", "\t"].reduce((best, one) => (header.split(one).length > header.split(best).length ? one : best), ",");
@@ -31,9 +45,13 @@ export function parseCsv(text) {
   return rows;
 }
 
+// Spreadsheets run cells that begin like formulas, whoever wrote them; behind an apostrophe they are text.
+const FORMULA = /^[=+\-@\t\r]/;
+
 export function writeCsv(rows) {
   const cell = (value) => {
-    const text = value === null || value === undefined ? "" : String(value);
+    const told = value === null || value === undefined ? "" : String(value);
+    const text = FORMULA.test(told) && !Number.isFinite(Number(told)) ? `'${told}` : told;
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";

@@ -32,6 +32,26 @@ function table(rows, first, second) {
   return html("div", { class: "scroll" }, html("table", {}, html("thead", {}, head), html("tbody", {}, ...body)));
 }
 
+// Sends a request from this page and shows what comes back.
+function trial(path, method, operation) {
+  const body = example(operation);
+  if (method !== "get" && !body) return null; // images are easier to drop on the page
+  const input = html("textarea", { "aria-label": `What to send to ${path}`, spellcheck: "false" });
+  if (body) input.value = JSON.stringify(body, null, 1);
+  const button = html("button", { type: "button" }, "Send"), output = html("code", {}), shown = html("pre", { tabindex: "0", hidden: true }, output);
+  button.addEventListener("click", async () => {
+    let told;
+    try {
+      told = await ask(path.slice(1), body ? JSON.parse(input.value) : null);
+    } catch (error) {
+      told = error.problems ? { status: error.status, detail: error.problems } : { status: null, detail: error.message };
+    }
+    output.textContent = JSON.stringify(told, null, 1);
+    shown.hidden = false;
+  });
+  return html("div", { class: "try" }, html("h3", {}, "Try it"), ...(body ? [input] : []), button, shown);
+}
+
 function section(path, method, operation, schemas) {
   const answer = operation.responses["200"]?.content?.["application/json"]?.schema;
   const parts = [
@@ -43,6 +63,8 @@ function section(path, method, operation, schemas) {
   if (sent) parts.push(html("h3", {}, "What to send"), table(fields(sent, schemas), "field", "meaning"));
   const rows = fields(answer, schemas);
   if (rows.length) parts.push(html("h3", {}, "What comes back"), table(rows, "field", "meaning"));
+  const tried = trial(path, method, operation);
+  if (tried) parts.push(tried);
   const refusals = Object.entries(operation.responses).filter(([status]) => status >= "400");
   if (refusals.length) parts.push(html("h3", {}, "Refusals"), table(refusals.map(([status, { description }]) => [status, description]), "status", "why"));
   return html("section", { class: "card path" }, ...parts);

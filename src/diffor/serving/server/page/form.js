@@ -3,6 +3,7 @@
 import { html, numberFormat } from "./drawing.js";
 
 const MAX_OPTIONS = 60;
+const MAX_FIELDS = 12; // more are folded away, those that move the answer least
 const UNKNOWN = "\u2014 not known \u2014";
 
 export class RowForm {
@@ -12,8 +13,28 @@ export class RowForm {
     this.picture = null;
     this.onChange = onChange;
     if (model.images) fields.append(this.#pictureField());
-    model.columns.forEach((column, place) => fields.append(this.#field(column, place)));
-    fields.addEventListener("input", onChange);
+    const further = fields.parentElement.querySelector("details"), rest = further.querySelector(".fields");
+    const ordered = inOrder(model.columns);
+    const n = ordered.length > MAX_FIELDS + 3 ? MAX_FIELDS : ordered.length;
+    ordered.forEach((column, place) => (place < n ? fields : rest).append(this.#field(column, place)));
+    further.hidden = n === ordered.length;
+    further.querySelector("summary").textContent = `${ordered.length - n} more columns`;
+    for (const one of [fields, rest]) one.addEventListener("input", onChange);
+    this.#offerRows(fields.parentElement.querySelector("#start"));
+  }
+
+  // Rows to start from: the typical one, and those that the server was given.
+  #offerRows(field) {
+    const examples = this.model.examples ?? [], select = field.querySelector("select");
+    const typical = Object.fromEntries([...this.inputs].map(([name, { input }]) => [name, input.value]));
+    const rows = [typical, ...examples];
+    const names = [...this.inputs.keys()].slice(0, 3);
+    select.append(...rows.map((row, place) => html("option", { value: String(place) }, place ? `Row ${place}: ${names.map((name) => row[name] ?? "\u2013").join(", ")}` : "Typical row")));
+    select.addEventListener("change", () => {
+      for (const [name, value] of Object.entries(rows[Number(select.value)])) if (this.inputs.has(name)) this.set(name, typeof value === "number" ? Number(value.toPrecision(6)) : (value ?? ""));
+      this.onChange();
+    });
+    field.hidden = examples.length === 0;
   }
 
   #field(column, place) {
@@ -90,6 +111,8 @@ export class RowForm {
 
   #complain(input, message) {
     input.setAttribute("aria-invalid", "true");
+    const folded = input.closest("details");
+    if (folded) folded.open = true;
     document.getElementById(`${input.id}-problem`).textContent = message;
   }
 
@@ -99,6 +122,12 @@ export class RowForm {
       document.getElementById(`${input.id}-problem`).textContent = "";
     }
   }
+}
+
+// Where there are many, those that move the answer most come first; a few stay in the order that people know.
+function inOrder(columns) {
+  if (columns.length <= MAX_FIELDS) return columns;
+  return [...columns].sort((one, other) => (other.influence ?? 0) - (one.influence ?? 0));
 }
 
 export function pictureBody(pictures, rows, options) {

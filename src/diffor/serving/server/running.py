@@ -1,0 +1,97 @@
+"""Running the application: its sockets, its connections, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from typing import Any, NoReturn
+
+import uvicorn
+from fastapi import FastAPI
+
+from diffor.serving.server.connections import Guard, Places, protocol_of
+from diffor.serving.server.logs import set_up_logs
+from diffor.serving.server.sockets import BACKLOG, allow_open_files
+
+OTHER_FILES = 256
+"""Files beside connections: those of models, images and logs, and new connections before they are turned away."""
+LAST_SECONDS = 2.0
+"""Time that connections without a request get when the server accepts no more."""
+
+
+class Server(uvicorn.Server):
+    """A server that ends in steps, so that no request is lost.
+
+    When it is asked to end, it says so on ``/ready`` and with each answer, but goes on for ``drain_seconds``, in which
+    clients and balancers turn to another; then it accepts no more connections, finishes what is under way, and ends.
+    A second signal ends the first step at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, service: Any, drain_seconds: float = 0.0) -> None:
+        super().__init__(config)
+        self.service, self.drain_seconds = service, drain_seconds
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Begin to end."""
+        if self.service.is_ending or not self.drain_seconds or not self.started:
+            self.service.is_ending = True
+            super().handle_exit(sig, frame)
+            return
+        self.service.is_ending = True
+        self._captured_signals.append(sig)
+
+    async def main_loop(self) -> None:
+        """Serve until it is time to end."""
+        ending: asyncio.Task[None] | None = None
+        counter = 0
+        while not await self.on_tick(counter):
+            counter = (counter + 1) % 864_000
+            await asyncio.sleep(0.1)
+            if self.service.is_ending and ending is None:
+                ending = asyncio.create_task(self._drain())
+        if ending is not None:
+            ending.cancel()
+
+    async def _drain(self) -> None:
+        await asyncio.sleep(self.drain_seconds)
+        for server in self.servers:
+            server.close()
+        # Who connected last may still be about to ask.
+        guard, waited = self.service.guard, 0.0
+        while guard is not None and guard.n_waited_for and waited < LAST_SECONDS:
+            await asyncio.sleep(0.05)
+            waited += 0.05
+        self.should_exit = True
+
+
+def make_server(app: FastAPI, places: Places | None = None, drain_seconds: float = 0.0) -> Server:
+    """A server of an application, whose connections are guarded."""
+    places, service = places or Places(), app.state.service
+    service.guard = Guard(places)
+    config = uvicorn.Config(
+        app,
+        http=protocol_of(service.guard),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=round(places.idle_seconds),
+        timeout_graceful_shutdown=round(service.limits.max_seconds) + 5,
+    )
+    return Server(config, service, drain_seconds)
+
+
+def run(app: FastAPI, listening: socket.socket, places: Places, drain_seconds: float = 0.0) -> None:
+    """Serve until the process is asked to stop, then finish what is under way."""
+    set_up_logs()
+    allow_open_files(places.n_all + places.n_spare + OTHER_FILES)
+    # uvicorn finishes what is under way and then raises the signal again, which ends the process here, without fault.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
+    make_server(app, places, drain_seconds).run(sockets=[listening])
+
+
+def _stop(number: int, frame: Any) -> NoReturn:
+    raise SystemExit(0)
