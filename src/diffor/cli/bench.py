@@ -91,6 +91,10 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         plan = replace(plan, suites=tuple(arguments.suite or ()), datasets=tuple(arguments.datasets or ()))
     if arguments.image_encoder is not None:
         plan = replace(plan, images={**plan.images, "encoder": arguments.image_encoder})
+    if arguments.seeds is not None:  # of every data set, also of those that have seeds of their own
+        limits = {name: {key: value for key, value in own.items() if key != "seeds"}
+                  for name, own in plan.limits.items()}  # fmt: skip
+        plan = replace(plan, limits=limits)
     given = {
         "seeds": None if arguments.seeds is None else as_seeds(arguments.seeds),
         "root": arguments.root,

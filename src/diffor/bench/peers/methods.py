@@ -50,16 +50,17 @@ class FittedEstimator:
 def fit_preset(problem: Problem, preset: str, **settings: Any) -> Fitted:
     """Fit a preset of DiffoR; ``settings`` are further arguments of the estimator, or of the method that it trains."""
     makes: Any = DiffoRRegressor if problem.n_grades is None else DiffoRClassifier
-    if PRESETS[preset].cross_fits:  # every row is held out once, so validation rows are rows like the others
-        estimator = makes(preset, **_arguments(problem, settings))
-        x, y = all_rows(problem)
-        groups = None
-        if problem.groups is not None and problem.groups_valid is not None:
-            groups = np.concatenate([problem.groups, problem.groups_valid])
-        estimator.fit(x, _target(problem, y), groups=groups)
-    else:
-        estimator = makes(preset, **_arguments(problem, own_settings(PRESETS[preset].method, settings)))
-        _fit_beside_validation(problem, estimator)
+    cross_fits = PRESETS[preset].cross_fits
+    own = settings if cross_fits else own_settings(PRESETS[preset].method, settings)
+    estimator = makes(preset, **_arguments(problem, own))
+    if not cross_fits or problem.keeps_validation:
+        _fit_beside_validation(problem, estimator, groups=problem.groups if cross_fits else None)
+        return FittedEstimator(estimator, problem.n_samples)
+    x, y = all_rows(problem)  # every row is held out once, so validation rows are rows like the others
+    groups = None
+    if problem.groups is not None and problem.groups_valid is not None:
+        groups = np.concatenate([problem.groups, problem.groups_valid])
+    estimator.fit(x, _target(problem, y), groups=groups)
     return FittedEstimator(estimator, problem.n_samples)
 
 
@@ -103,6 +104,6 @@ def _target(problem: Problem, y: Values) -> Any:
     return y if problem.n_grades is None else y.astype(np.int64)
 
 
-def _fit_beside_validation(problem: Problem, estimator: Any, **side: Values) -> None:
+def _fit_beside_validation(problem: Problem, estimator: Any, **side: Any) -> None:
     y, y_valid = _target(problem, problem.y), _target(problem, problem.y_valid)
     estimator.fit(problem.x, y, X_val=problem.x_valid, y_val=y_valid, **side)

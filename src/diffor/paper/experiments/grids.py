@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from diffor.bench.leaderboard import Cells
+from diffor.bench.left_out import pool_left_out
 from diffor.bench.page import benchmark_sections
 from diffor.bench.paper_tables import paper_numbers, paper_tables
 from diffor.bench.plan import Plan, read_run_file
@@ -38,6 +39,7 @@ class Grid:
 
 def read_tables(cells: Cells) -> Findings:
     """Leaderboards of the run files ``tables_...``, then our figures beside the published ones."""
+    cells = pool_left_out(cells)
     return Findings(paper_numbers(paper_tables(cells)), benchmark_sections(cells))
 
 
