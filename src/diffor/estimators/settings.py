@@ -179,6 +179,21 @@ class TrainingSettings:
     )
     backbone_learning_rate: float | None = setting("Step size of a network of images, where it is its own.", None)
     accumulate: int = setting("Pieces that a batch of images is computed in.", 1)
+    max_levels: int | None = setting(
+        "Levels that a column may have with an embedding each; columns with more are hashed, with a warning. None "
+        "is as many as memory is sure to hold: 100,000 for cross-fitted networks, 5 million for others.",
+        None,
+    )
+    epochs: int | None = setting(
+        "Times that all training rows are learned from, in place of ``max_steps``. The paper's are 50 on tables and "
+        "100 on images.",
+        None,
+    )
+    early_stopping: bool | None = setting(
+        "Whether validation rows end training and choose the weights; if not, all steps are made and the last weights "
+        "are kept.",
+        True,
+    )
 
 
 @with_parameters
@@ -212,8 +227,9 @@ class CoreSettings:
     )
 
 
-# NOTE[DIFF]: the paper trains for epochs (50 of batch 1024 on tables, 100 of batch 128 on images); a number of steps
-# means the same for every table size. It names no averaging, clipping, warm-up or decay, so its preset has none.
+# NOTE[DIFF]: the paper trains for epochs (50 of batch 1024 on tables, 100 of batch 128 on images) and names no early
+# stopping; here a number of steps, which means the same for every table size, ends early. `epochs=50` and
+# `early_stopping=False` are the letter. It names no averaging, clipping, warm-up or decay, so its preset has none.
 @dataclass(init=False)
 class Settings(TrainingSettings, CoreSettings):
     """Everything that shapes a fit, each setting with its value: the preset's or the one given instead.
@@ -313,6 +329,8 @@ def train_on_encoder(settings: Settings, given: dict[str, Any]) -> Settings:
 def adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
     """Settings for training a network of images: smaller batches, and a low rate where it has learned before.
 
+    The paper names one rate for all weights, so its preset has one.
+
     >>> settings = adapt_to_images(PRESETS["balanced"].but(encoder="small"), {})
     >>> settings.batch_size, settings.backbone_learning_rate
     (64, None)
@@ -322,7 +340,9 @@ def adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
     changed: dict[str, Any] = {}
     if given.get("batch_size") is None:
         changed["batch_size"] = IMAGE_BATCH if settings.batch_size < PRESETS["paper"].batch_size else 2 * IMAGE_BATCH
-    if settings.backbone_learning_rate is None and image_choice(settings, given.get("encoder")).has_weights:
+    is_paper = given.get("preset") == "paper"
+    has_weights = image_choice(settings, given.get("encoder")).has_weights
+    if settings.backbone_learning_rate is None and has_weights and not is_paper:
         changed["backbone_learning_rate"] = RATE_WITH_WEIGHTS
     return settings.but(**changed)
 
@@ -433,6 +453,10 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
     for name in ("n_samples", "n_members", "max_steps", "batch_size", "evaluate_every", "patience", "accumulate"):
         if not (isinstance(getattr(settings, name), int) and getattr(settings, name) >= 1):
             raise UserError(f"{name} must be at least 1, but got {name}={getattr(settings, name)}")
+    for name in ("max_levels", "epochs"):
+        value = getattr(settings, name)
+        if value is not None and not (isinstance(value, int) and value >= 1):
+            raise UserError(f"{name} must be at least 1, or None, but got {name}={value!r}")
     if not settings.learning_rate > 0:
         raise UserError(f"learning_rate must be positive, but got learning_rate={settings.learning_rate}")
     return settings
