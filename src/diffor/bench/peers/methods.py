@@ -16,6 +16,9 @@ from diffor.estimators.api import DiffoRClassifier, DiffoRRegressor, Estimator, 
 from diffor.estimators.settings import PRESETS
 from diffor.methods import METHODS
 
+UNITS = "units"
+"""A number of bins: one for each whole unit of the target, such as a year of age."""
+
 
 @dataclass(frozen=True)
 class FittedEstimator:
@@ -67,11 +70,19 @@ def fit_preset(problem: Problem, preset: str, **settings: Any) -> Fitted:
 def fit_method(problem: Problem, method: str, **settings: Any) -> Fitted:
     """Fit a method of the table; ``settings`` are further arguments of the estimator or of the method's class."""
     makes: Any = OrdinalRegressor if problem.n_grades is None else OrdinalClassifier
+    if settings.get("n_bins") == UNITS:
+        settings |= {"n_bins": count_units(problem), "policy": "uniform"}
     estimator = makes(method, **_arguments(problem, own_settings(method, settings)))
     side = used_by(method, problem.side)
     side |= {f"{column}_val": values for column, values in used_by(method, problem.side_valid).items()}
     _fit_beside_validation(problem, estimator, **side)
     return FittedEstimator(estimator, problem.n_samples)
+
+
+def count_units(problem: Problem) -> int:
+    """How many classes there are where each whole unit, such as a year of age, is one."""
+    low, high = problem.bounds or (float(problem.y.min()), float(problem.y.max()))
+    return round(high - low) + 1
 
 
 def own_settings(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:

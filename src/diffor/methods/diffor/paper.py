@@ -19,10 +19,11 @@ from diffor.core.prediction import Prediction
 from diffor.core.row_noise import start_noise, step_noise
 from diffor.errors import UserError, check_choice, check_least, check_share
 from diffor.methods.diffor.chain_times import default_chain, steps_of_chain
+from diffor.methods.diffor.denoisers import make_denoiser
 from diffor.methods.diffor.fusion import fit_fusion
 from diffor.methods.diffor.gradients import cosines_for_history
 from diffor.methods.diffor.increments import aggregate_increments, aligned_times, split_increments, squeeze, stretch
-from diffor.methods.diffor.networks import IncrementHeads, make_denoiser
+from diffor.methods.diffor.networks import IncrementHeads
 from diffor.methods.diffor.process import make_process
 
 DECODINGS = ("heads", "chain", "fusion")
@@ -45,8 +46,14 @@ class IncrementDiffusion(Method):
     together without both, ``denoiser="mlp"`` without the transformer, ``process="flow_matching"`` (which predicts a
     ``parameterization`` of ``velocity`` or ``clean``) without diffusion.
 
+    - ``denoiser="scale_heads"`` has an attention head for each increment; ``"transformer"`` has ``n_attention_heads``
+      that serve all increments.
     - ``n_steps`` is the number of denoiser calls of a chain; left out, as many as aligned times and the decoding need.
     - ``eta`` is the share of fresh noise in each step of the chain: 0 for none (DDIM), 1 for the ancestral chain.
+    - ``n_steps=n_times, eta=1`` is the paper's reverse chain (its equation 4) over all T times.
+
+    NOTE[DIFF]: the chain of the defaults visits the aligned times only, S of T, without fresh noise: T denoiser calls
+    for each sample of each row would take a hundred times as long.
 
     NOTE[DIFF]: the paper does not state z_0. Here it is the increments stretched to [-1, 1], which needs no learned
     latent and keeps the chain's last state readable as a target. Three settings are not the paper's:
@@ -83,10 +90,10 @@ class IncrementDiffusion(Method):
         schedule: str = "linear",
         parameterization: str = "noise",
         spacing: str = "linear",
-        denoiser: str = "transformer",
+        denoiser: str = "scale_heads",
         width: int = 128,
         n_layers: int = 2,
-        n_attention_heads: int = 8,
+        n_attention_heads: int | None = None,
         dropout: float = 0.1,
         aligned_share: float = 0.5,
         increment_weight: float = 10.0,
