@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -139,8 +139,8 @@ def _compute_features_of(name: str, images: ImageFeatures, root: str | None) -> 
         print(f"{name} has no features: {error}", file=sys.stderr)
 
 
-def run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path) -> int:
-    """Run cells with their progress shown; returns how many failed."""
+def run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path, mark: Callable[[Line], Line] | None = None) -> int:
+    """Run cells with their progress shown, their lines marked by a function; returns how many failed."""
     from tqdm import tqdm
 
     from diffor.bench.run import append_line, run_grid
@@ -157,6 +157,7 @@ def run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path) -> int:
 
         def on_finish(line: Line) -> None:
             nonlocal n_failed
+            line = line if mark is None else mark(line)
             append_line(out, line)
             n_failed += line["status"] != "ok"
             running.pop(f"{line['dataset']} {line['method']} {line['seed']}", None)
@@ -187,6 +188,8 @@ def stopping_at_sigterm() -> Iterator[None]:
 def describe(line: Line) -> str:
     """A finished cell in one line of text."""
     name = f"{line['dataset']} {line['method']} seed {line['seed']}"
+    if "smoke_test" in line:
+        name = f"({line['smoke_test']}) {name}"
     if line["status"] != "ok":
         return f"{name}: failed, {line['error']}"
     scores, seconds = line["metrics"], (line["fit_seconds"], line["predict_seconds"])
