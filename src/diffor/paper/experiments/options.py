@@ -1,4 +1,4 @@
-"""What the command line changes of a run file: fewer methods and seeds, other epochs, another network of images, its weights."""
+"""What the command line changes of a run file: methods, seeds, epochs, the network of images and its weights."""
 
 from __future__ import annotations
 
