@@ -205,16 +205,16 @@ def toy_table(n: int, seed: int) -> tuple[Tensor, Tensor]:
     return columns, (0.3 + 0.4 * columns[:, 0] + mode + noise).clamp(0, 1)
 
 
-def main(steps: int = 1500, out: str = "diffor_from_scratch.svg") -> float:
+def main(steps: int = 1000, out: str = "diffor_from_scratch.svg") -> float:
     """Learn the toy table, draw ten predictions of each new row, and give the mean absolute error of their median."""
     torch.manual_seed(0)
     (x, y), (x_new, y_new) = toy_table(4000, seed=1), toy_table(300, seed=2)
-    encoder = nn.Sequential(nn.Linear(3, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU())  # c = E(x)
-    model = DiffoR(64, width=64)
-    optimizer = torch.optim.Adam([*encoder.parameters(), *model.parameters()], lr=5e-4)
+    encoder = nn.Sequential(nn.Linear(3, 32), nn.SiLU(), nn.Linear(32, 32), nn.SiLU())  # c = E(x)
+    model = DiffoR(32, width=32)  # a quarter of the paper's width, and four times its rate of 5e-4, to be done soon
+    optimizer = torch.optim.Adam([*encoder.parameters(), *model.parameters()], lr=2e-3)
     for _ in range(steps):
-        rows = torch.randint(len(y), (128,))
-        loss = model.loss(encoder(x[rows]), y[rows], model.draw_times(128), torch.randn(128, model.count))
+        rows = torch.randint(len(y), (64,))
+        loss = model.loss(encoder(x[rows]), y[rows], model.draw_times(64), torch.randn(64, model.count))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

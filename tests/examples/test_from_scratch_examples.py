@@ -116,9 +116,9 @@ def test_the_one_call_core_is_the_librarys():
 def test_the_toy_table_is_learned_and_drawn(tmp_path, capsys):
     example = load("diffor_from_scratch")
     pytest.importorskip("matplotlib")
-    error = example.main(steps=120, out=str(tmp_path / "picture.svg"))
+    error = example.main(steps=250, out=str(tmp_path / "picture.svg"))
     constant = float(capsys.readouterr().out.split("constant ")[1].split()[0])
-    assert error < 0.97 * constant
+    assert error < 0.9 * constant
     assert (tmp_path / "picture.svg").read_text().startswith("<?xml")
 
 
