@@ -1,6 +1,7 @@
 """``diffor reproduce``: every experiment from the command line to its page, in the quick size."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -10,7 +11,8 @@ pytest.importorskip("matplotlib")
 
 from diffor.cli.main import main
 
-CELLS = {"ablation": 16, "heads": 28, "times": 46}
+CELLS = {"ablation": 16, "heads": 8, "times": 48}
+BANNER = "smoke test: too short to mean anything"
 
 
 def reproduce(*words, folder):
@@ -22,6 +24,24 @@ def numbers_of(folder, stem):
     return json.loads((folder / "reproduction" / f"{stem}.json").read_text())
 
 
+def assert_draws_no_conclusion(printed, numbers, folder, stem):
+    """Every heading and caption of a page, and the whole of it, says that it means nothing; there are no sentences."""
+    assert numbers["smoke_test"] == BANNER
+    page = (folder / f"{stem}.html").read_text()
+    told = BANNER.capitalize()
+    assert f"<title>DiffoR: {stem} ({BANNER})</title>" in page
+    headings = re.findall(r"<h[23][^>]*>(.*?)</h[23]>", page)
+    assert headings
+    assert all(heading.endswith(f"({BANNER})") for heading in headings)
+    captions = re.findall(r"<(?:fig)?caption[^>]*>(.*?)</(?:fig)?caption>", page, re.DOTALL)
+    assert {re.sub(r"<.*?>", "", caption).strip() for caption in captions} == {f"{told}."}
+    assert {text.split(".")[0] for text in re.findall(r"<p>(.*?)</p>", page)} == {told}
+    assert printed.startswith(told)
+    assert printed.rstrip().splitlines()[-1].startswith(told)
+    for word in ("paper prints", "Bold", "best", "clear"):
+        assert word not in printed
+
+
 @pytest.mark.parametrize("name", CELLS)
 def test_a_grid_from_its_run_file_to_its_page(name, tmp_path):
     done = reproduce(name, "--quick", "--jobs", "2", folder=tmp_path)
@@ -31,8 +51,12 @@ def test_a_grid_from_its_run_file_to_its_page(name, tmp_path):
     found = numbers_of(tmp_path, f"{name}-quick")
     assert found["experiment"] == name
     assert found["command"] == f"diffor reproduce {name} --quick --jobs 2"
-    assert "MAE, lower is better." in done.stdout
+    assert_draws_no_conclusion(done.stdout, found, tmp_path / "reproduction", f"{name}-quick")
     assert len(found["contrasts"]) > 0
+    lines = [json.loads(line) for line in (tmp_path / "reproduction" / f"{name}-quick.jsonl").read_text().splitlines()]
+    assert {line["smoke_test"] for line in lines} == {BANNER}
+    assert {line["peer"] for line in lines} == {"constant", "diffor-paper"}
+    assert not {"width", "objective"} & {key for line in lines for key in line["settings"]}  # the real model
     page = (tmp_path / "reproduction" / f"{name}-quick.html").read_text()
     assert page.startswith("<!DOCTYPE html>")
     assert "<svg" in page
@@ -45,7 +69,9 @@ def test_a_grid_from_its_run_file_to_its_page(name, tmp_path):
 def test_a_study_to_its_page(name, tmp_path):
     done = reproduce(name, "--quick", "--seed", "1", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert numbers_of(tmp_path, f"{name}-quick")["experiment"] == name
+    found = numbers_of(tmp_path, f"{name}-quick")
+    assert found["experiment"] == name
+    assert_draws_no_conclusion(done.stdout, found, tmp_path / "reproduction", f"{name}-quick")
     assert len(done.stdout.splitlines()) > 8
     assert (tmp_path / "reproduction" / f"{name}-quick.html").read_text().count("<svg") >= 2
 
@@ -66,6 +92,7 @@ def test_tables_run_what_is_found_and_say_what_is_not(tmp_path):
     assert set(found["kuairec"]["ours"]) == {"constant", "diffor-paper", "method:d2co", "method:cwm"}
     assert found["utkface"]["published"]["DiffoR"]["mae"]["printed"]
     assert "utkface: ours and published" in done.stdout
+    assert_draws_no_conclusion(done.stdout, found, tmp_path / "reproduction", "tables-quick")
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_contracts_cannot_be_instantiated():
             contract()
 
 
-@pytest.mark.parametrize("denoiser", ["mlp", "transformer"])
+@pytest.mark.parametrize("denoiser", ["mlp", "transformer", "scale_heads"])
 @pytest.mark.parametrize("width", [32, 128])
 @pytest.mark.parametrize("n_samples", [1, 3, 16, 64])
 def test_a_rows_answer_is_the_same_whatever_stands_beside_it(denoiser, width, n_samples):

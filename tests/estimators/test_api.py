@@ -295,10 +295,10 @@ def test_very_few_rows_can_be_fitted():
         (PAPER | {"prior": "trees"}, "prior is for the method 'diffor', but got method='diffor-paper'; leave it out"),
         (PAPER | {"n_increments": 4}, "the paper's increments are a setting of its method, but n_increments is"),
         (PAPER | {"method_settings": {"heads": 3}}, "method_settings of 'diffor-paper' must be among n_increments"),
-        (PAPER | {"method_settings": {"n_attention_heads": -1}}, "multiple of n_attention_heads, but .*-1"),
+        (PAPER | {"method_settings": {"n_attention_heads": -1}}, "got n_attention_heads=-1; .* multiple of n_att"),
         (PAPER | {"method_settings": {"increment_weight": float("nan")}}, "increment_weight must be at least 0, .*nan"),
         (PAPER | {"method_settings": {"process": "magic"}}, "process must be one of diffusion, flow_matching"),
-        (PAPER | {"method_settings": {"denoiser": "cnn"}}, "denoiser must be one of mlp, transformer"),
+        (PAPER | {"method_settings": {"denoiser": "cnn"}}, "denoiser must be one of scale_heads, transformer, mlp"),
         (
             {"bounds": (5, 1)},
             r"bounds must be two finite numbers \(low, high\) with low < high, but got bounds=\(5, 1\)",
@@ -350,9 +350,9 @@ def test_the_paper_preset_is_the_paper_to_the_letter():
     assert (method.process.parameterization, method.decoding) == ("noise", "heads")
     assert (method.objective, method.n_draws) == ("full", 1)
     assert model.encoders_ == ["plain"]
-    layers = method.denoiser.layers.layers
+    layers = method.denoiser.layers
     assert len(layers) == 2
-    assert layers[0].self_attn.num_heads == 8
+    assert layers[0].attention.query.shape[0] == 8
 
 
 @pytest.mark.parametrize(

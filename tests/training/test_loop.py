@@ -110,6 +110,22 @@ def test_the_best_weights_are_restored():
     assert torch.equal(weights_of(model), seen[1])
 
 
+def test_without_early_stopping_all_steps_are_made_and_the_last_weights_kept():
+    kept = {}
+    for early_stopping in (True, False):
+        scores = iter([1.0, 5.0, 2.0, 3.0, 4.0])
+        model = make_model()
+        config = replace(CONFIG, patience=2, early_stopping=early_stopping, ema=0.0)
+        kept[early_stopping] = train(model, make_rows(), lambda _, scores=scores: float(next(scores)), config), model
+    history, model = kept[False]
+    assert (history.steps, history.stopped, history.best_step, history.best_score) == (40, "finished", 40, 3.0)
+    alone = make_model()
+    train(alone, make_rows(), None, replace(CONFIG, ema=0.0))
+    assert torch.equal(weights_of(model), weights_of(alone))
+    assert kept[True][0].steps == 30
+    assert not torch.equal(weights_of(model), weights_of(kept[True][1]))
+
+
 def test_training_stops_when_the_score_no_longer_falls():
     scores = iter(range(100))
     history = train(make_model(), make_rows(), lambda _: float(next(scores)), replace(CONFIG, patience=2))

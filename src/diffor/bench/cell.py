@@ -99,6 +99,7 @@ def run_cell(cell: Cell, root: str | None = None) -> dict[str, Any]:
             scores[GRID_METRIC] = score_on_grid(prediction, y_test, np.concatenate([problem.y, problem.y_valid]))
     return {
         "tuning": tuning,
+        "n_splits": None if dataset.count_splits is None else dataset.count_splits(root),
         "n_train": len(parts.train),
         "n_valid": len(parts.valid),
         "n_test": len(parts.test),
@@ -148,13 +149,37 @@ def own_measurements(fitted: Any) -> dict[str, float]:
 
 
 def choose_rows(dataset: Dataset, samples: Samples, cell: Cell, root: str | None = None) -> Parts:
-    """The rows of a cell; split, limits and validation rows depend on the seed and not on the method."""
+    """The rows of a cell; split, limits and validation rows depend on the seed and not on the method.
+
+    Where the protocol of a set names validation rows, these are they, and the limit holds for both parts together.
+    """
+    if dataset.parts is not None:
+        train, valid, test = dataset.parts(root, cell.seed)
+        limits = share_limit(cell.max_train_rows, len(train), len(valid))
+        if len(valid):
+            return Parts(
+                draw_rows(train, limits[0], [_LIMIT, cell.seed]),
+                draw_rows(valid, limits[1], [_VALID, cell.seed]),
+                draw_rows(test, cell.max_test_rows, [_TEST, cell.seed]),
+            )
     train, test = dataset.split(root, cell.seed)
     train = draw_rows(train, cell.max_train_rows, [_LIMIT, cell.seed])
     test = draw_rows(test, cell.max_test_rows, [_TEST, cell.seed])
     groups = None if samples.groups is None else samples.groups[train]
     chosen = choose_valid(len(train), cell.valid_share, [_VALID, cell.seed], groups)
     return Parts(train[~chosen], train[chosen], test)
+
+
+def share_limit(limit: int | None, n_train: int, n_valid: int) -> tuple[int | None, int | None]:
+    """A limit of rows divided between training and validation as these are, one of each at least.
+
+    >>> share_limit(90, 800, 100), share_limit(None, 800, 100)
+    ((80, 10), (None, None))
+    """
+    if limit is None:
+        return None, None
+    of_valid = min(max(round(limit * n_valid / max(n_train + n_valid, 1)), 1), max(limit - 1, 1))
+    return max(limit - of_valid, 1), of_valid
 
 
 def draw_rows(rows: Rows, limit: int | None, seed: list[int]) -> Rows:
@@ -216,6 +241,7 @@ def make_problem(dataset: Dataset, samples: Samples, parts: Parts, cell: Cell) -
         side_valid={name: column[parts.valid] for name, column in samples.side.items()},
         groups=None if samples.groups is None else samples.groups[parts.train],
         groups_valid=None if samples.groups is None else samples.groups[parts.valid],
+        keeps_validation=dataset.parts is not None,
     )
 
 

@@ -86,10 +86,12 @@ def missing_cells(cells: Cells) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for task in TASKS:
         own = of_task(cells, task)
-        seeds = sorted({seed for _, _, seed in own})
+        pooled = {dataset for (dataset, _, _), line in own.items() if line.get("n_left_out")}
+        seeds = sorted({seed for dataset, _, seed in own if dataset not in pooled})
         for method in names_in(own, 1):
             for dataset in names_in(own, 0):
-                absent = [str(seed) for seed in seeds if (dataset, method, seed) not in own]
+                wanted = [0] if dataset in pooled else seeds
+                absent = [str(seed) for seed in wanted if (dataset, method, seed) not in own]
                 if absent:
                     found.setdefault(method, []).append(f"{dataset} (seed {', '.join(absent)})")
     return found

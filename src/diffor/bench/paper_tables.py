@@ -35,6 +35,7 @@ class PaperTable:
     """A data set of the paper: our methods by metric, and the published figures by metric."""
 
     dataset: str
+    """Its name, with what is left out of it where that is something."""
     columns: tuple[Column, ...]
     ours: dict[str, dict[str, OurScore]]
     published: dict[str, dict[str, Figure]]
@@ -55,9 +56,9 @@ def paper_tables(cells: Cells, methods: Sequence[str] | None = None) -> list[Pap
     paper = read_published()
     tables = []
     for dataset in names_in(good, 0):
-        columns = paper.columns(dataset)
         lines = tuple(line for (name, method, _), line in good.items() if name == dataset and method in shown)
-        if columns and lines:
+        columns = paper.columns(lines[0]["dataset"]) if lines else ()
+        if columns:
             tables.append(_table(dataset, columns, lines, paper))
     return tables
 
@@ -65,7 +66,7 @@ def paper_tables(cells: Cells, methods: Sequence[str] | None = None) -> list[Pap
 def _table(dataset: str, columns: tuple[Column, ...], lines: tuple[Line, ...], paper: Published) -> PaperTable:
     figures: dict[str, dict[str, Figure]] = {}
     for column in columns:
-        for figure in paper.figures(dataset, column.metric):
+        for figure in paper.figures(lines[0]["dataset"], column.metric):
             figures.setdefault(figure.method, {})[column.metric] = figure
     names = dict.fromkeys(str(line["method"]) for line in lines)
     return PaperTable(
@@ -151,8 +152,12 @@ def _caption(table: PaperTable) -> str:
     seeds = len({line["seed"] for line in table.lines})
     images = dict.fromkeys(_features(line["images"]) for line in table.lines if line.get("images"))
     words = f" Features: {'; '.join(images)}." if images else ""
+    people = max(int(line.get("n_left_out") or 0) for line in table.lines)
+    over = f"over the photos of {people} people, each left out once" if people else (
+        f"mean and standard deviation over {seeds} seed(s)"
+    )  # fmt: skip
     return (
-        f"{table.dataset}. Ours: mean and standard deviation over {seeds} seed(s), {n_train} rows to learn from, "
+        f"{table.dataset}. Ours: {over}, {n_train} rows to learn from, "
         f"{n_test} to test on.{words} Published: as the paper prints it."
     )
 

@@ -21,6 +21,7 @@
 
     [datasets.diamonds-price]           # limits of single data sets; names of others may stand in datasets.names
     max_train_rows = 10000
+    seeds = 2                           # its own; "all" leaves each person of fgnet out once
 
     [methods]
     names = ["constant", "lightgbm-quantile"]   # or "all"; methods = [...] where none has settings
@@ -96,8 +97,8 @@ class Plan:
     max_test_rows: int | None = None
     timeout_seconds: float | None = None
     trials: int | None = None
-    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Row limits of single data sets, which go before those of the run."""
+    limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Row limits and seeds of single data sets, which go before those of the run."""
     images: Mapping[str, Any] = field(default_factory=dict)
     """What is said about the features of pictures; what is not said is chosen."""
     shared_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -110,13 +111,22 @@ class Plan:
 
     def cells(self) -> list[Cell]:
         """All cells, seed by seed, so that what is finished at any time is balanced."""
+        by_dataset = {dataset: self.seeds_of(dataset) for dataset in self.dataset_names()}
         return [
-            self._cell(dataset, method, seed)
-            for seed in self.seeds
-            for dataset in self.dataset_names()
+            self._cell(dataset, method, seeds[turn])
+            for turn in range(max(map(len, by_dataset.values()), default=0))
+            for dataset, seeds in by_dataset.items()
             for method in self.methods
-            if datasets.find_dataset(dataset).task in find_peer(method.peer).tasks
+            if turn < len(seeds) and datasets.find_dataset(dataset).task in find_peer(method.peer).tasks
         ]
+
+    def seeds_of(self, dataset: str) -> tuple[int, ...]:
+        """The seeds of a data set: its own, where it has some; ``all`` are those of all its splits."""
+        own = self.limits.get(dataset, {}).get("seeds")
+        if own is None:
+            return self.seeds
+        count = datasets.find_dataset(dataset).count_splits
+        return as_seeds(count(self.root)) if own == ALL and count is not None else as_seeds(own)
 
     def _cell(self, dataset: str, method: Method, seed: int) -> Cell:
         own = self.limits.get(dataset, {})
@@ -190,7 +200,7 @@ def _plan_from(content: dict[str, Any], where: str) -> Plan:
     names, limits = _names_and_tables(content.pop("datasets", []), "datasets", where)
     chosen, tables = _names_and_tables(content.pop("methods", []), "methods", where)
     for name, table in limits.items():
-        _check_keys(table, set(LIMITS), f"[datasets.{name}] of {where}")
+        _check_keys(table, {*LIMITS, "seeds"}, f"[datasets.{name}] of {where}")
     plan = Plan(
         **{name: value for name, value in content.items() if name not in ("suites", "seeds")},
         suites=tuple(_as_list(content.get("suites", []), "suites", where)),
@@ -304,11 +314,22 @@ def checked(plan: Plan) -> Plan:
     for name in RULES:
         _check_value(name, getattr(plan, name), name)
     for dataset, limits in plan.limits.items():
-        for name, value in limits.items():
-            _check_value(name, value, f"datasets.{dataset}.{name}")
+        for name in LIMITS:
+            _check_value(name, limits.get(name), f"datasets.{dataset}.{name}")
+        _check_seeds(dataset, limits.get("seeds"))
     if plan.images:
         image_features(_as_table(plan.images, "images", "a run"), "[images]")
     return plan
+
+
+def _check_seeds(dataset: str, seeds: Any) -> None:
+    """Refuse seeds of one data set that are none; ``all`` is for sets that leave each group of rows out once."""
+    if seeds == ALL:
+        if datasets.find_dataset(dataset).count_splits is None:
+            raise UserError(f"datasets.{dataset}.seeds may be 'all' for sets that leave each person out once, "
+                            f"but {dataset} has no such splits; name a number of seeds")  # fmt: skip
+    elif seeds is not None:
+        as_seeds(seeds)
 
 
 def _check_value(name: str, value: Any, shown: str) -> None:

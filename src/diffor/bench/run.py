@@ -36,7 +36,7 @@ Line = dict[str, Any]
 Report = Callable[[Line], object]
 
 KEY = ("dataset", "method", "seed", "settings", "n_samples", "valid_share", "max_train_rows", "max_test_rows",
-       "images")  # fmt: skip
+       "images", "validation")  # fmt: skip
 """What must agree for a line to stand for a cell, beside what was searched for."""
 LOG_TAIL = 1500
 
@@ -98,6 +98,8 @@ def cell_facts(cell: Cell) -> Line:
     """The part of a line that names its cell."""
     facts = {name: value for name, value in asdict(cell).items() if name not in ("trials", "search")}
     facts["images"] = None if cell.images is None else cell.images.facts()
+    # Lines from before protocols named the validation rows lack this, and do not stand for such cells.
+    facts["validation"] = None if find_dataset(cell.dataset).parts is None else "protocol"
     declared = None if cell.trials is None else {"trials": cell.trials, "search": dict(cell.search)}
     return {**facts, "declared_tuning": declared}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -91,6 +91,10 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         plan = replace(plan, suites=tuple(arguments.suite or ()), datasets=tuple(arguments.datasets or ()))
     if arguments.image_encoder is not None:
         plan = replace(plan, images={**plan.images, "encoder": arguments.image_encoder})
+    if arguments.seeds is not None:  # of every data set, also of those that have seeds of their own
+        limits = {name: {key: value for key, value in own.items() if key != "seeds"}
+                  for name, own in plan.limits.items()}  # fmt: skip
+        plan = replace(plan, limits=limits)
     given = {
         "seeds": None if arguments.seeds is None else as_seeds(arguments.seeds),
         "root": arguments.root,
@@ -135,8 +139,15 @@ def _compute_features_of(name: str, images: ImageFeatures, root: str | None) -> 
         print(f"{name} has no features: {error}", file=sys.stderr)
 
 
-def run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path, preload: Sequence[str] = ()) -> int:
-    """Run cells with their progress shown; returns how many failed."""
+def run_cells(
+    plan: Plan,
+    cells: list[Cell],
+    jobs: int,
+    out: Path,
+    preload: Sequence[str] = (),
+    mark: Callable[[Line], Line] | None = None,
+) -> int:
+    """Run cells with their progress shown, their lines marked by a function; returns how many failed."""
     from tqdm import tqdm
 
     from diffor.bench.run import append_line, run_grid
@@ -153,6 +164,7 @@ def run_cells(plan: Plan, cells: list[Cell], jobs: int, out: Path, preload: Sequ
 
         def on_finish(line: Line) -> None:
             nonlocal n_failed
+            line = line if mark is None else mark(line)
             append_line(out, line)
             n_failed += line["status"] != "ok"
             running.pop(f"{line['dataset']} {line['method']} {line['seed']}", None)
@@ -183,6 +195,8 @@ def stopping_at_sigterm() -> Iterator[None]:
 def describe(line: Line) -> str:
     """A finished cell in one line of text."""
     name = f"{line['dataset']} {line['method']} seed {line['seed']}"
+    if "smoke_test" in line:
+        name = f"({line['smoke_test']}) {name}"
     if line["status"] != "ok":
         return f"{name}: failed, {line['error']}"
     scores, seconds = line["metrics"], (line["fit_seconds"], line["predict_seconds"])

@@ -65,6 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _read(paths: list[Path]) -> tuple[Cells, int]:
     from diffor.bench.leaderboard import latest_cells
+    from diffor.bench.left_out import pool_left_out
     from diffor.bench.run import read_lines
 
     lines, n_damaged = [], 0
@@ -77,7 +78,7 @@ def _read(paths: list[Path]) -> tuple[Cells, int]:
     if not lines:
         raise UsageError(f"results must hold at least one finished cell, but "
                          f"{', '.join(map(str, paths))} hold none; run diffor bench first")  # fmt: skip
-    return latest_cells(lines), n_damaged
+    return pool_left_out(latest_cells(lines)), n_damaged
 
 
 def _chosen(cells: Cells, wanted: list[str] | None, without: list[str]) -> list[str] | None:

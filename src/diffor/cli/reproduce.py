@@ -25,6 +25,9 @@ NAMES = ("tables", "ablation", "heads", "latent", "times", "paradigms")
 SIZES = ("paper", "small", "quick")
 PRELOADED = ("diffor.estimators.api", "diffor.bench.cell", "diffor.bench.peers.methods")
 """What all cells import: every method of these experiments is ours."""
+QUICK = SIZES[2]
+OPTIONS = ("methods", "seeds", "epochs", "encoder", "weights")
+"""What changes the run files of grids."""
 
 
 def add(commands: Any) -> None:
@@ -37,15 +40,27 @@ def add(commands: Any) -> None:
         "diffor reproduce ablation --quick",
         "diffor reproduce tables --root DATA --out results --jobs 2",
         "diffor reproduce times --size small --root DATA",
+        "diffor reproduce tables --size paper --root DATA --methods diffor-paper,method:or-cnn --weights resnet50.pth",
     )
     command.add_argument("name", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}")
     command.add_argument("--root", metavar="DIR", help="folder of the data sets that are read from files")
     command.add_argument("--out", default="reproduction", metavar="DIR", help="folder to write (default: %(default)s)")
     size = command.add_mutually_exclusive_group()
-    sizes = "paper: its settings; small: hours on two cores; quick: minutes (default: %(default)s)"
+    sizes = (
+        "paper: its settings, epochs and networks, for a GPU; small: hours on two cores; quick: minutes, which shows "
+        "only that everything runs (default: %(default)s)"
+    )
     size.add_argument("--size", choices=SIZES, default="paper", help=sizes)
     size.add_argument("--quick", dest="size", action="store_const", const="quick", help="the same as --size quick")
     command.add_argument("--jobs", type=as_count, default=1, metavar="N", help="cells at a time (default: %(default)s)")
+    command.add_argument("--methods", type=_as_list, metavar="A,B", help="methods to run (default: all)")
+    seeds = "seeds of sets that are divided by chance, in place of the run files'"
+    command.add_argument("--seeds", type=as_count, metavar="N", help=seeds)
+    command.add_argument("--epochs", type=as_count, metavar="N", help="epochs in place of the paper's 50 and 100")
+    command.add_argument(
+        "--encoder", metavar="NAME", help="network of images in place of resnet50, from random weights"
+    )
+    command.add_argument("--weights", metavar="FILE", help="first weights of the network of images")
     seed = "random seed of latent and paradigms; run files have their own (default: %(default)s)"
     command.add_argument("--seed", type=as_seed, default=0, metavar="N", help=seed)
     command.add_argument("--force", action="store_true", help="replace page and numbers if they exist")
@@ -62,6 +77,10 @@ def run(arguments: argparse.Namespace) -> None:
             tables.check_output(folder / f"{stem}{ending}", arguments.force)
     require_figures()
     findings = _findings(arguments, size, folder / f"{stem}.jsonl")
+    if size == QUICK:
+        from diffor.paper.experiments.smoke import smoke_test
+
+        findings = smoke_test(findings)
     _write(findings, folder, stem, arguments.name)
     from diffor.reports.html import as_text
 
@@ -72,6 +91,9 @@ def run(arguments: argparse.Namespace) -> None:
 def _findings(arguments: argparse.Namespace, size: str | None, lines: Path) -> Findings:
     from diffor.paper.experiments.grids import GRIDS
 
+    beside = [name for name in OPTIONS if getattr(arguments, name) is not None]
+    if beside and arguments.name not in GRIDS:
+        raise UsageError(f"--{beside[0]} is for {', '.join(GRIDS)}, but got it with {arguments.name}; leave it out")
     if arguments.name in GRIDS:
         return _run_grid(GRIDS[arguments.name], arguments, size, lines)
     if arguments.name == "paradigms":
@@ -94,8 +116,13 @@ def _run_grid(grid: Grid, arguments: argparse.Namespace, size: str | None, out: 
     """Run the cells that are not among the lines yet, and read them all."""
     from diffor.bench.leaderboard import latest_cells
     from diffor.bench.run import cells_to_do, read_lines
+    from diffor.paper.experiments.options import Options
+    from diffor.paper.experiments.smoke import marked
 
     plans = [found for plan in grid.plans(size) if (found := _with_found(plan, arguments.root)) is not None]
+    options = Options(*(getattr(arguments, name) for name in OPTIONS))
+    if plans:
+        plans = options.apply(plans, arguments.root)
     if not plans:
         below = f" below {arguments.root}" if arguments.root else ", and --root is not given"
         raise UsageError(f"{grid.name} needs at least one of its data sets, but none is found{below}; "
@@ -110,9 +137,13 @@ def _run_grid(grid: Grid, arguments: argparse.Namespace, size: str | None, out: 
         done = f"{len(cells)} cells: {len(cells) - len(left)} are in {out} already, {len(left)} to do"
         print(done, file=sys.stderr, flush=True)
         compute_features(left, plan.root)
-        run_cells(plan, left, arguments.jobs, out, PRELOADED)
+        run_cells(plan, left, arguments.jobs, out, PRELOADED, marked if size == QUICK else None)
     lines, _ = read_lines(out)
     return _read(grid, {place: line for place, line in latest_cells(lines).items() if place in wanted})
+
+
+def _as_list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _read(grid: Grid, cells: Cells) -> Findings:
@@ -144,6 +175,7 @@ def _write(findings: Findings, folder: Path, stem: str, name: str) -> None:
     from diffor.reports.html import html_page, write_page
 
     folder.mkdir(parents=True, exist_ok=True)
+    title = f"DiffoR: {stem}" + (f" ({findings.numbers['smoke_test']})" if "smoke_test" in findings.numbers else "")
     content = {"experiment": name, **origin("diffor", sys.argv[1:]), **findings.numbers}
     write_atomically(folder / f"{stem}.json", json.dumps(content, indent=1, allow_nan=False).encode())
-    write_page(folder / f"{stem}.html", html_page(f"DiffoR: {stem}", findings.sections))
+    write_page(folder / f"{stem}.html", html_page(title, findings.sections))

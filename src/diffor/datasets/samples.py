@@ -40,6 +40,12 @@ class Dataset:
     """``read(root, **options)``; most have no options."""
     split: Callable[..., tuple[Rows, Rows]]
     """``split(root, index) -> (training rows, test rows)``; the index names the split or seeds it."""
+    parts: Callable[..., tuple[Rows, Rows, Rows]] | None = None
+    """``parts(root, index) -> (training, validation, test rows)``, where the protocol names all three; the
+    training rows of ``split`` are then the first two together."""
+    count_splits: Callable[..., int] | None = None
+    """``count_splits(root)`` says how many splits there are, where each row is tested on in exactly one of them: the
+    figure of such a set is that over all rows of all splits."""
     n_grades: int | None = None
     """Number of ordered grades, whose codes from 0 are the targets; None where the target is a value."""
     bounds: tuple[float, float] | None = None

@@ -5,6 +5,7 @@ Each function takes the estimator and sets its fitted attributes, whose names en
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,7 +117,10 @@ def fit_rows(
         "target": _describe_target(model, training.y, row_counts(training.weights)),
     }
     table = training.rows.table
-    model.inputs_ = TabularInputs() if table is None else TabularInputs().fit(table, row_counts(training.weights))
+    # Networks of cross-fitting train all embeddings at every step; those of an encoder only the ones they meet.
+    model.inputs_ = TabularInputs(model.settings_.max_levels, can_be_sparse=not _cross_fits(model, training))
+    if table is not None:
+        model.inputs_.fit(table, row_counts(training.weights))
     if _cross_fits(model, training):
         of_rows = as_groups(groups, len(given.y))
         if of_rows is not None:
@@ -174,7 +178,7 @@ def _fit_core(
         model.scale_.n_grades if isinstance(model.scale_, GradeScale) else None,
         _unit_of(model.scale_.high - model.scale_.low),
     )
-    config = replace(_config(model, started), evaluate_first=True)
+    config = replace(_config(model, started, len(data)), evaluate_first=True)
     settings, fingerprint = model.settings_, _fingerprint(model, data)
     with limit_threads(model.n_jobs), _tracked(model, fingerprint) as (tracking, final):
         core = fit_table(table, choose_prior(settings, len(data)), settings.kinds, settings.n_folds,
@@ -239,7 +243,7 @@ def train_members(
 ) -> None:
     """Train members; with ``batches``, data are a sample of these. ``changes`` are those of the configuration."""
     device, run = choose_device(model.device), changes.pop("run", "")
-    config = replace(_config(model, started), **changes)
+    config = replace(_config(model, started, len(data)), **changes)
     score = None
     if valid is not None and y_valid is not None:
         is_costly = METHODS[model.settings_.method].draws_are_costly
@@ -266,11 +270,14 @@ def network_maker(model: OrdinalEstimator, fill: bool = True) -> MakeImages | No
     return partial(image_choice(model.settings_, model.encoder).make, fill=fill)
 
 
-def _config(model: OrdinalEstimator, started: float) -> TrainConfig:
-    """How to train in the time that is left."""
+def _config(model: OrdinalEstimator, started: float, n_rows: int) -> TrainConfig:
+    """How to train on so many rows in the time that is left."""
     left = None if model.time_limit is None else max(model.time_limit - (time.monotonic() - started), 1e-3)
+    settings = model.settings_.for_training()
+    if model.settings_.epochs is not None:
+        settings["max_steps"] = math.ceil(model.settings_.epochs * n_rows / min(settings["batch_size"], n_rows))
     return TrainConfig(
-        **model.settings_.for_training(),
+        **settings,
         time_limit=left,
         checkpoint_dir=None if model.checkpoint_dir is None else str(model.checkpoint_dir),
         seed=model.seed_,

@@ -70,6 +70,9 @@ VALUES: dict[str, Rule] = {
     "image_settings": MapOf(OPTION),
     "freeze_backbone": Flag(),
     "backbone_learning_rate": POSITIVE,
+    "max_levels": Whole(1, MANY),
+    "epochs": Whole(1, MANY),
+    "early_stopping": Flag(),
     "accumulate": Whole(1, MANY),
     "prior": WORDS,
     "large_prior": WORDS,
@@ -101,7 +104,7 @@ VALUES: dict[str, Rule] = {
     "decision": Text(known=ALL_DECISIONS),
 }
 """Settings and arguments of estimators by name; of arguments each may also be null, where the preset decides."""
-MAY_BE_NULL = ("encoder_weights", "backbone_learning_rate")
+MAY_BE_NULL = ("encoder_weights", "backbone_learning_rate", "max_levels", "epochs")
 """Settings that no preset has a value for."""
 
 SIZES = {"n_units": MANY, "n_annealing_steps": MANY, "n_warmup_steps": MANY, "n_nodes": 100, "n_layers": LAYERS}
@@ -113,7 +116,8 @@ COLUMN = {
                       "edges": ListOf(Number(), 2, SIZE)},
                      {"holds": Text(known=("numbers", "dates", "durations", "nothing"))}),
     "category": Record({"kind": NAME, "name": PLAIN, "levels": optional(ListOf(NAME))},
-                       {"is_sparse": Flag(), "n_buckets": optional(Whole(1, 2**31))}),
+                       {"is_sparse": Flag(), "n_buckets": optional(Whole(1, 2**31)), "collisions": SHARE,
+                        "n_hashes": Whole(1, 2**62)}),
 }  # fmt: skip
 SCALES = {
     "values": Record({"bounds": optional(ListOf(Number(), 2, 2)), "transform": Text(known=TRANSFORMS),

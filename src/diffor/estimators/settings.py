@@ -231,6 +231,24 @@ class TrainingSettings:
     )
     backbone_learning_rate: float | None = setting("Step size of a network of images, where it is its own.", None, RATE)
     accumulate: int = setting("Pieces that a batch of images is computed in.", 1, COUNT)
+    max_levels: int | None = setting(
+        "Levels that a column may have with an embedding each; columns with more are hashed, with a warning. None "
+        "is as many as memory is sure to hold: 100,000 for cross-fitted networks, 5 million for others.",
+        None,
+        COUNT,
+    )
+    epochs: int | None = setting(
+        "Times that all training rows are learned from, in place of ``max_steps``. The paper's are 50 on tables and "
+        "100 on images.",
+        None,
+        COUNT,
+    )
+    early_stopping: bool | None = setting(
+        "Whether validation rows end training and choose the weights; if not, all steps are made and the last weights "
+        "are kept.",
+        True,
+        FLAG,
+    )
 
 
 @with_parameters
@@ -273,8 +291,9 @@ class CoreSettings:
     )
 
 
-# NOTE[DIFF]: the paper trains for epochs (50 of batch 1024 on tables, 100 of batch 128 on images); a number of steps
-# means the same for every table size. It names no averaging, clipping, warm-up or decay, so its preset has none.
+# NOTE[DIFF]: the paper trains for epochs (50 of batch 1024 on tables, 100 of batch 128 on images) and names no early
+# stopping; here a number of steps, which means the same for every table size, ends early. `epochs=50` and
+# `early_stopping=False` are the letter. It names no averaging, clipping, warm-up or decay, so its preset has none.
 @dataclass(init=False)
 class Settings(TrainingSettings, CoreSettings):
     """Everything that shapes a fit, each setting with its value: the preset's or the one given instead.
@@ -385,6 +404,8 @@ def train_on_encoder(settings: Settings, given: dict[str, Any]) -> Settings:
 def adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
     """Settings for training a network of images: smaller batches, and a low rate where it has learned before.
 
+    The paper names one rate for all weights, so its preset has one.
+
     >>> settings = adapt_to_images(PRESETS["balanced"].but(encoder="small"), {})
     >>> settings.batch_size, settings.backbone_learning_rate
     (64, None)
@@ -394,7 +415,9 @@ def adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
     changed: dict[str, Any] = {}
     if given.get("batch_size") is None:
         changed["batch_size"] = IMAGE_BATCH if settings.batch_size < PRESETS["paper"].batch_size else 2 * IMAGE_BATCH
-    if settings.backbone_learning_rate is None and image_choice(settings, given.get("encoder")).has_weights:
+    is_paper = given.get("preset") == "paper"
+    has_weights = image_choice(settings, given.get("encoder")).has_weights
+    if settings.backbone_learning_rate is None and has_weights and not is_paper:
         changed["backbone_learning_rate"] = RATE_WITH_WEIGHTS
     return settings.but(**changed)
 

@@ -57,6 +57,8 @@ class TrainConfig:
     gradient_clip: float = 1.0
     evaluate_every: int = 50
     patience: int = 6
+    early_stopping: bool = True
+    """Whether scores end training and choose the weights; if not, all steps are made and the last weights are kept."""
     accumulate: int = 1
     """Pieces that a batch is computed in, one after the other: memory for a piece, gradients of the whole."""
     backbone_learning_rate: float | None = None
@@ -273,7 +275,9 @@ class TrainingRun:
         record |= self.mean_losses()
         if self.score is not None:
             record["valid_crps"] = self.world.answer(self.validate)
-            if self.history.best_score is None or record["valid_crps"] < self.history.best_score:
+            if not self.config.early_stopping:
+                self.history.best_score, self.history.best_step = record["valid_crps"], self.history.steps
+            elif self.history.best_score is None or record["valid_crps"] < self.history.best_score:
                 self.history.best_score, self.history.best_step = record["valid_crps"], self.history.steps
                 self.best = self.average.clone()
                 self.best_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
@@ -314,7 +318,8 @@ class TrainingRun:
     def should_stop(self) -> bool:
         """Whether patience or time has run out."""
         waited = self.history.steps - self.history.best_step
-        if self.history.best_score is not None and waited >= self.config.patience * self.config.evaluate_every:
+        stops = self.config.early_stopping and self.history.best_score is not None
+        if stops and waited >= self.config.patience * self.config.evaluate_every:
             self.history.stopped = "no better validation score"
         elif self.config.time_limit is not None and self.world.same(self.seconds()) >= self.config.time_limit:
             self.history.stopped = "time limit"
@@ -322,7 +327,7 @@ class TrainingRun:
 
     def finish(self) -> None:
         """Leave the model with its best weights, and the checkpoint marked as done."""
-        if self.score is not None and self.best is None and self.history.stopped != "interrupted":
+        if self.score is not None and self.history.best_score is None and self.history.stopped != "interrupted":
             self.evaluate()  # stopped by time before the first evaluation
         final = self.average if self.best is None else self.best
         if self.history.stopped != "interrupted":  # an interrupted run is continued from its last checkpoint

@@ -1,11 +1,15 @@
 """Our estimators as peers: presets, methods on the shared encoder, and the short names of some of these."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from diffor.bench.cell import ask
 from diffor.bench.peers import PEERS, find_peer
+from diffor.bench.peers.methods import count_units
 from diffor.bench.peers.problem import Problem
 from diffor.metrics import mae
 
@@ -111,3 +115,18 @@ def test_reconstructions_say_so_and_unknown_methods_are_named():
     assert not find_peer("method:corn").is_ours
     with pytest.raises(ValueError, match=r"must name a method .* but got 'creed' \(did you mean 'cread'\?\)"):
         find_peer("method:creed")
+
+
+def test_ages_have_one_class_for_each_year():
+    generator = np.random.default_rng(0)
+    x = pd.DataFrame({"a": generator.uniform(size=300)})
+    ages = generator.integers(0, 117, 300).astype(float)
+    ages[:117] = np.arange(117)
+    problem = Problem(x[:250], ages[:250], x[250:], ages[250:], bounds=(0.0, 116.0), seed=0, n_samples=5)
+    fitted = find_peer("method:or-cnn").fit(problem, **QUICK | {"max_steps": 2}, n_bins="units")
+    binning = fitted.estimator.model_.models[0].method.binning
+    index = binning.index(torch.arange(117) / 116)
+    assert index.tolist() == list(range(117))  # every year has a class of its own ...
+    assert binning.n_bins == 117  # ... and there is no other
+    assert binning.places[:117].mul(116).numpy() == pytest.approx(np.arange(117), abs=1e-3)
+    assert count_units(replace(problem, bounds=None)) == 117

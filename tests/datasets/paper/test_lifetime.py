@@ -15,7 +15,6 @@ from diffor.datasets.paper.lifetime import (
     CRITEO_FILES,
     CRITEO_OBTAIN,
     HASHES,
-    N_BUCKETS,
     SHOPPERS_FILES,
     SHOPPERS_OBTAIN,
     survey_criteo,
@@ -77,15 +76,15 @@ def test_criteo_is_read_without_losing_its_first_row(shipped, clicks):
     assert samples.side == {}
 
 
-def test_criteo_hashes_become_buckets_and_gaps_stay_gaps(shipped, clicks):
+def test_criteo_hashes_become_a_category_each_and_gaps_stay_gaps(shipped, clicks):
     x = survey_criteo(shipped)[0].x
     for place, name in enumerate(HASHES, start=6):
         is_missing = clicks[place].isin(["-1", ""])
         assert x[name].isna().tolist() == is_missing.tolist()
-        pairs = pd.DataFrame({"text": clicks[place], "bucket": x[name].cat.codes})[~is_missing].drop_duplicates()
-        assert pairs["text"].is_unique  # a text has one bucket
-        assert len(pairs) == 0 or pairs["bucket"].nunique() > 0.95 * len(pairs)  # and two rarely share one
-        assert len(x[name].cat.categories) == N_BUCKETS
+        pairs = pd.DataFrame({"text": clicks[place], "code": x[name].cat.codes})[~is_missing].drop_duplicates()
+        assert pairs["text"].is_unique  # a text has one category
+        assert pairs["code"].is_unique  # and shares it with no other
+        assert len(x[name].cat.categories) == len(pairs)
     assert x["product_title"].isna().sum() == 1
     assert x["nb_clicks_1week"].isna().tolist() == clicks[4].eq("-1").tolist()
     times = pd.to_datetime(clicks[3].astype(int), unit="s")

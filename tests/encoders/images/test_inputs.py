@@ -381,6 +381,15 @@ def test_augmentation_crops_and_mirrors_within_its_limits():
     )
 
 
+def test_without_augmentation_training_sees_what_a_test_sees(tmp_path):
+    images = ImageInputs(side=14, n_workers=0, augment=False).transform(photos(tmp_path, 6)).images
+    rows, keys = torch.tensor([3, 1]), torch.tensor([7, 8])
+    for some in (images, images.select(np.arange(5)), images.to(torch.device("cpu"))):
+        assert torch.equal(some.training_rows(rows, keys, step=5), images[rows])
+    augmented = ImageInputs(side=14, n_workers=0).transform(tmp_path).images
+    assert not torch.equal(augmented.training_rows(rows, keys, step=5), images[rows])
+
+
 def test_training_rows_are_the_augmented_stored_images(tmp_path):
     inputs = ImageInputs(side=14, n_workers=0)
     images = inputs.transform(photos(tmp_path, 4)).images

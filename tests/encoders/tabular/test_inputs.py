@@ -20,6 +20,7 @@ from diffor.core.table import as_table
 from diffor.encoders.tabular.inputs import (
     FIRST_LEVEL,
     HASH_BUCKETS,
+    HASH_PAIRS,
     MISSING,
     NORMAL_MIDDLE_HALF,
     UNKNOWN,
@@ -317,17 +318,50 @@ def many_ids(n: int) -> pd.DataFrame:
     return column([f"id {i}" for i in range(n)])
 
 
-def test_very_many_levels_are_hashed():
-    table = many_ids(100_000)
-    inputs = fitted(table)
+def test_ids_have_an_embedding_each():
+    """The videos and users of the paper's logs: 10,728 and 26,988 of them, none of which shares its embedding."""
+    for n, can_be_sparse in ((10_728, True), (26_988, True), (120_000, True), (26_988, False)):
+        inputs = TabularInputs(can_be_sparse=can_be_sparse).fit(many_ids(n))
+        assert inputs.category_sizes == [FIRST_LEVEL + n]
+        assert inputs.tables == ["sparse" if can_be_sparse else "dense"]
+        assert inputs.collisions == {}
+        assert len(inputs.transform(many_ids(n))[1].unique()) == n
+    assert TabularInputs().fit(many_ids(10_000)).tables == ["dense"]
+    assert TabularInputs.from_json(json.loads(json.dumps(inputs.to_json()))).category_sizes == inputs.category_sizes
+
+
+def test_very_many_levels_are_hashed_where_all_embeddings_are_trained():
+    n = 150_000
+    table = many_ids(n)
+    with pytest.warns(UserWarning, match=r"has 150,000 levels, more than 100,000, so they are hashed: \d\d.\d\d% of"):
+        inputs = TabularInputs(can_be_sparse=False).fit(table)
     assert inputs.category_sizes == [FIRST_LEVEL + HASH_BUCKETS]
     assert inputs.columns[0].levels is None
     found = inputs.transform(table)[1]
     assert found.min() >= FIRST_LEVEL
     assert found.max() < FIRST_LEVEL + HASH_BUCKETS
-    assert len(found.unique()) > 0.98 * HASH_BUCKETS
+    counts = found.unique(return_counts=True)[1]
+    assert inputs.collisions == {inputs.columns[0].name: float(counts[counts > 1].sum()) / n}
     assert inputs.transform(column([None, "id 7"]))[1].squeeze(1).tolist() == [MISSING, int(found[7])]
     assert inputs.transform(column(["never seen"]))[1].item() >= FIRST_LEVEL
+    again = TabularInputs.from_json(json.loads(json.dumps(inputs.to_json())))
+    assert torch.equal(again.transform(table)[1], found)
+    assert again.collisions == inputs.collisions
+
+
+def test_hashing_on_request_gives_each_level_two_rows_where_single_ones_are_trained():
+    with pytest.warns(UserWarning, match="more than 100, so they are hashed: "):
+        inputs = TabularInputs(max_levels=100).fit(many_ids(12_000))
+    assert inputs.tables == [HASH_PAIRS]
+    assert inputs.collisions == {inputs.columns[0].name: 0.0}
+    assert len(inputs.transform(many_ids(12_000))[1].unique()) == 12_000
+    with pytest.warns(UserWarning, match="hashed"):
+        assert TabularInputs(max_levels=100).fit(many_ids(101)).tables == ["dense"]
+
+
+def test_models_of_before_keep_their_number_of_codes():
+    state = {"kind": "category", "name": "a", "levels": None}
+    assert TabularInputs.from_json([state]).category_sizes == [FIRST_LEVEL + 16_384]
 
 
 def test_hashed_codes_are_the_same_in_another_process():
@@ -336,7 +370,8 @@ def test_hashed_codes_are_the_same_in_another_process():
         "print(CategoryColumn('a', None).transform(np.array(['id 1', 'id 2', 'æ'], dtype=object)).tolist())"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    inputs = fitted(many_ids(10_001))
+    with pytest.warns(UserWarning, match="hashed"):
+        inputs = TabularInputs(max_levels=5, can_be_sparse=False).fit(many_ids(101))
     assert json.loads(answer) == inputs.transform(column(["id 1", "id 2", "æ"]))[1].squeeze(1).tolist()
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
+from diffor import DiffoRRegressor
 from diffor.encoders import make_tabular_encoder
 from diffor.encoders.tabular.inputs import FIRST_LEVEL, MISSING, UNKNOWN, CategoryColumn, TabularInputs
 from diffor.encoders.tabular.networks import (
@@ -16,6 +17,7 @@ from diffor.encoders.tabular.networks import (
     sparse_tables,
     table_bytes,
 )
+from diffor.errors import UserError
 
 
 def small_table(n: int = 50) -> pd.DataFrame:
@@ -173,3 +175,28 @@ def test_the_memory_of_a_table_is_what_it_says():
     table = SparseEmbedding(1000)
     assert table_bytes(1000, while_training=False) == table.weight.nbytes
     assert table_bytes(1000) == 2 * table.weight.nbytes + 4 * 1000
+
+
+def test_ids_of_a_table_in_memory_have_a_sparse_table_that_is_trained_and_kept(tmp_path):
+    rows = np.random.default_rng(0)
+    ids = np.concatenate([np.arange(10_100), rows.integers(0, 10_100, 900)])
+    table = pd.DataFrame({"user": ids.astype(str), "x": rows.random(len(ids))})
+    model = DiffoRRegressor("paper", max_steps=2, batch_size=64, bounds=(0, 1), random_state=0, verbose=0)
+    model.fit(table, rows.random(len(ids)), X_val=table[:50], y_val=rows.random(50))
+    (weights,) = sparse_tables(model.model_)
+    assert weights.shape == (10_102, 16)
+    assert model.inputs_.collisions == {}
+    model.save(tmp_path / "model")
+    again = DiffoRRegressor.load(tmp_path / "model")
+    assert np.array_equal(again.predict(table[:20]), model.predict(table[:20]))
+    assert np.isfinite(again.predict(pd.DataFrame({"user": ["never seen"], "x": [0.5]}))).all()
+
+
+def test_hashing_is_asked_for_by_a_setting():
+    table = pd.DataFrame({"user": [f"id {n}" for n in range(300)]})
+    model = DiffoRRegressor("paper", max_levels=100, max_steps=1, bounds=(0, 1), random_state=0, verbose=0)
+    with pytest.warns(UserWarning, match="column 'user' has 270 levels, more than 100, so they are hashed"):
+        model.fit(table, np.linspace(0, 1, 300))
+    assert list(model.inputs_.collisions) == ["user"]
+    with pytest.raises(UserError, match=r"max_levels must .*max_levels=0"):
+        DiffoRRegressor("paper", max_levels=0).fit(table, np.linspace(0, 1, 300))

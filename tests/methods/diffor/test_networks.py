@@ -11,12 +11,14 @@ from diffor.methods.diffor.networks import (
     TransformerDenoiser,
     time_waves,
 )
+from diffor.methods.diffor.scale_heads import ScaleHeadsDenoiser
 
 MAKERS = {
     "mlp": lambda **sizes: MLPDenoiser(**{"n_increments": 4, "n_features": 6, "width": 16, **sizes}),
     "transformer": lambda **sizes: TransformerDenoiser(
         **{"n_increments": 4, "n_features": 6, "width": 16, "n_attention_heads": 4, **sizes}
     ),
+    "scale_heads": lambda **sizes: ScaleHeadsDenoiser(**{"n_increments": 4, "n_features": 6, "width": 16, **sizes}),
 }
 every_denoiser = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
@@ -110,9 +112,10 @@ def test_the_layer_of_scales_drops_while_training_and_keeps_its_mean():
     assert drawn.std(dim=0).min() > 0
 
 
-def test_predictions_in_pieces_are_those_of_all_rows_at_once():
+@every_denoiser
+def test_predictions_in_pieces_are_those_of_all_rows_at_once(make):
     torch.manual_seed(0)
-    denoiser = MAKERS["transformer"]().eval()
+    denoiser = make().eval()
     noisy, features = torch.randn(CACHED_ROWS + 40, 4), torch.randn(CACHED_ROWS + 40, 6)
     whole = denoiser(noisy, features, torch.tensor(10)).detach()
     with torch.no_grad():
@@ -126,7 +129,7 @@ def test_the_number_of_attention_heads_changes_the_answer():
     assert not torch.allclose(one(*arguments), four(*arguments))
 
 
-def test_the_papers_transformer_is_the_default():
+def test_the_standard_transformer_is_as_large_as_the_papers():
     layers = TransformerDenoiser(n_increments=8, n_features=16).layers.layers
     assert [(layer.self_attn.num_heads, layer.dropout.dropped) for layer in layers] == [(8, round(0.1 * 256))] * 2
 

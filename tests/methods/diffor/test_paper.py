@@ -6,20 +6,29 @@ import pytest
 import torch
 from torch import nn
 
-from diffor.core.row_noise import row_keys
-from diffor.methods.diffor import Diffusion, FlowMatching, IncrementDiffusion, MLPDenoiser, TransformerDenoiser
+from diffor.core.row_noise import row_keys, start_noise, step_noise
+from diffor.methods.diffor import (
+    Diffusion,
+    FlowMatching,
+    IncrementDiffusion,
+    MLPDenoiser,
+    ScaleHeadsDenoiser,
+    TransformerDenoiser,
+)
 from diffor.methods.diffor.chain_times import LONG_CHAIN, SHORT_CHAIN, default_chain
 from diffor.methods.diffor.increments import aggregate_increments, aligned_times, split_increments, squeeze, stretch
 from diffor.paper.theory.fusion import fit_fusion
 
 SIMPLE = {"denoiser": "mlp", "schedule": "cosine", "parameterization": "velocity", "objective": "one_call"}
 """What is not the paper's letter, and quick."""
-SMALL = {"n_increments": 3, "n_times": 20, "width": 16, "n_layers": 1, "n_attention_heads": 2, "dropout": 0.0}
+SMALL = {"n_increments": 3, "n_times": 20, "width": 16, "n_layers": 1, "dropout": 0.0}
 
 
 def test_the_defaults_are_the_letter_of_the_paper():
     method = IncrementDiffusion(2)
-    assert isinstance(method.denoiser, TransformerDenoiser)
+    assert isinstance(method.denoiser, ScaleHeadsDenoiser)
+    assert len(method.denoiser.layers) == 2
+    assert {layer.attention.query.shape[0] for layer in method.denoiser.layers} == {8}
     assert isinstance(method.process, Diffusion)
     assert (method.process.parameterization, method.process.n_times) == ("noise", 1000)
     assert (method.objective, method.decoding, method.n_draws, method.eta) == ("full", "heads", 1, 0.0)
@@ -83,7 +92,7 @@ def by_hand(method: IncrementDiffusion, features, y, weights, seed):
 
 @pytest.mark.parametrize("n_draws", [1, 3])
 @pytest.mark.parametrize("objective", ["full", "one_call"])
-@pytest.mark.parametrize("denoiser", ["mlp", "transformer"])
+@pytest.mark.parametrize("denoiser", ["mlp", "transformer", "scale_heads"])
 def test_terms_equal_algorithm_one_by_hand(objective, denoiser, n_draws):
     weights = torch.linspace(0, 2, 12)
     settings = {"parameterization": "noise", "schedule": "linear", "objective": objective, "denoiser": denoiser}
@@ -373,6 +382,8 @@ def test_every_number_of_increments_and_attention_heads_runs(n_increments, n_att
         {"spacing": "shared"},
         {"spacing": "log"},
         {"denoiser": "transformer"},
+        {"denoiser": "scale_heads"},
+        {"denoiser": "scale_heads", "n_increments": 1},
         {"process": "flow_matching"},
         {"process": "flow_matching", "parameterization": "clean"},
         {"parameterization": "noise", "schedule": "linear"},
@@ -382,6 +393,24 @@ def test_every_number_of_increments_and_attention_heads_runs(n_increments, n_att
 )
 def test_every_ablation_runs(changes, objective, decoding):
     assert runs(small(objective=objective, decoding=decoding, **changes))
+
+
+def test_the_chain_over_all_times_is_the_papers_equation_four():
+    """With fresh noise, each step is drawn from the mean and variance that the equation prints, time by time."""
+    method = small(n_times=12, schedule="linear", parameterization="noise", decoding="heads", n_steps=12, eta=1.0)
+    assert method.chain_times == tuple(range(12, 0, -1))
+    features, _, keys = rows(2)
+    kept = method.process.signals.double() ** 2
+    noisy = start_noise(keys, 1, 3)
+    for (t, estimate), following in zip(method.chain(features, keys, 1), [*range(11, 0, -1), 0], strict=True):
+        predicted = method.denoiser(noisy, features[:, None], torch.tensor(t))
+        expected = (noisy - (1 - kept[t]).sqrt() * predicted) / kept[t].sqrt()
+        torch.testing.assert_close(estimate, expected, rtol=1e-3, atol=1e-5)
+        if following:
+            alpha = kept[t] / kept[t - 1]
+            mean = (noisy - (1 - alpha) / (1 - kept[t]).sqrt() * predicted) / alpha.sqrt()
+            deviation = ((1 - kept[t - 1]) / (1 - kept[t]) * (1 - alpha)).sqrt()
+            noisy = (mean + deviation * step_noise(keys, 1, 3, t)).float()
 
 
 def test_names_choose_the_parts():
@@ -464,7 +493,7 @@ def test_increments_are_read_at_aligned_times_also_where_samples_take_fewer_step
         ({"decoding": "last"}, "heads, chain, fusion, but got decoding='last'"),
         ({"objective": "half"}, "full, one_call, but got objective='half'"),
         ({"process": "walk"}, "diffusion, flow_matching, but got process='walk'"),
-        ({"denoiser": "cnn"}, "mlp, transformer, but got denoiser='cnn'"),
+        ({"denoiser": "cnn"}, "scale_heads, transformer, mlp, but got denoiser='cnn'"),
         ({"n_draws": 0}, "but got n_draws=0"),
         ({"n_increments": 0}, "but got n_increments=0"),
         ({"n_increments": 21}, "but got n_times=20, count=21; use more times or fewer increments"),

@@ -10,7 +10,7 @@ from diffor.paper.experiments.ablation import VARIANTS, published_differences, r
 from diffor.paper.experiments.contrasts import COMPARED
 from diffor.reports.html import Figure, Table
 
-MAE, CRPS, SRCC = COMPARED
+MAE, CRPS, SRCC, *_ = COMPARED
 WITHOUT = "d-without-mia (without MIA (one increment))"
 
 
@@ -57,3 +57,16 @@ def test_all_sets_have_the_papers_crosses_and_no_level_of_errors(findings):
 def test_a_variant_that_did_not_run_is_left_out():
     findings = read_ablation(cells_of({("wine", "a-full"): [1.0, 1.2], ("wine", "c-mlp"): [1.1, 1.3]}))
     assert {one["method"] for one in findings.numbers["contrasts"]} == {"c-mlp"}
+
+
+def test_all_four_metrics_of_the_papers_table_are_compared():
+    printed = {measure.name: published_differences(measure) for measure in COMPARED}
+    assert [name for name, found in printed.items() if found] == ["mae", "srcc", "xauc", "lcc"]
+    assert printed["xauc"]["d-without-mia"] == pytest.approx(0.786 - 0.841)
+    assert printed["lcc"]["f-without-both"] == pytest.approx(0.653 - 0.759)
+    cells = cells_of({("icaa17k", name): [1.0, 1.1, 0.9] for name in ("a-full", "d-without-mia")})
+    for (_, name, _), line in cells.items():
+        line["metrics"] |= {"xauc": 0.8 - 0.05 * (name != "a-full"), "lcc": 0.7}
+    found = {one["metric"]: one["mean"] for one in read_ablation(cells).numbers["contrasts"]}
+    assert found["xauc"] == pytest.approx(-0.05)
+    assert found["lcc"] == 0.0

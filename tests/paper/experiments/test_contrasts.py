@@ -16,7 +16,7 @@ from diffor.paper.experiments.contrasts import (
     student_interval,
 )
 
-MAE, CRPS, SRCC = COMPARED
+MAE, CRPS, SRCC, *_ = COMPARED
 
 
 def test_interval_is_students():

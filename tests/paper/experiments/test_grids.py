@@ -1,13 +1,19 @@
 """Run files of the experiments: they can be read in every size, and say what the paper's tables ask."""
 
+from dataclasses import replace
+
+import miniatures_images
 import pytest
 
 from diffor import DiffoRRegressor
 from diffor.bench.peers.methods import own_settings
 from diffor.estimators.settings import resolve_settings
-from diffor.methods.diffor import FlowMatching, IncrementDiffusion, MLPDenoiser
+from diffor.methods.diffor import FlowMatching, IncrementDiffusion, MLPDenoiser, ScaleHeadsDenoiser
 from diffor.paper.experiments.ablation import FULL, VARIANTS
 from diffor.paper.experiments.grids import GRIDS
+
+PAPER_SIZE = {"early_stopping": False, "evaluate_every": 1_000_000}
+IMAGES = {"encoder": "resnet50", "encoder_weights": "resnet50.pth", "image_settings": {"augment": False}, "epochs": 100}
 
 
 def made_of(settings):
@@ -23,6 +29,7 @@ def test_run_files_can_be_read_in_every_size(name, size):
     plans = GRIDS[name].plans(size)
     assert len(plans) == (4 if name == "tables" else 1)
     for plan in plans:
+        plan = replace(plan, limits={})  # which people there are is known where the files are
         assert plan.cells()
         for method in plan.methods:
             if method.peer == "diffor-paper":
@@ -36,12 +43,12 @@ def test_every_size_has_seeds_enough_for_an_interval(name, size):
     assert len(plan.seeds) >= (5 if size is None else 2)
 
 
-def test_the_ablation_is_rows_a_to_f_on_four_sets():
+def test_the_ablation_is_rows_a_to_f_on_the_papers_set():
     (plan,) = GRIDS["ablation"].plans()
-    assert plan.datasets == ("utkface", "wine-quality-red", "vlengagement", "cdnow")
+    assert plan.datasets == ("icaa17k",)
     settings = {method.name: dict(method.settings) for method in plan.methods}
     assert list(settings) == ["constant", FULL, *VARIANTS]
-    assert settings[FULL] == {}
+    assert settings[FULL] == IMAGES | PAPER_SIZE
     made = {name: made_of(given) for name, given in settings.items() if name != "constant"}
     counts = {name: method.n_increments for name, method in made.items()}
     assert counts == {name: 1 if name in ("d-without-mia", "f-without-both") else 8 for name in made}
@@ -50,13 +57,59 @@ def test_the_ablation_is_rows_a_to_f_on_four_sets():
     assert (mlps, flows) == (["c-mlp"], ["b-flow-matching"])
     assert [name for name, given in settings.items() if given.get("spacing")] == ["e-without-ddp", "f-without-both"]
     assert set(made["e-without-ddp"].aligned_times) == {1}
+    for size in ("small", "quick"):
+        (other,) = GRIDS["ablation"].plans(size)
+        assert [method.name for method in other.methods] == list(settings)
+        assert "resnet50" not in str(other.methods)
 
 
-def test_heads_go_from_0_to_12():
+def test_heads_go_from_0_to_12_and_none_is_row_d():
     (plan,) = GRIDS["heads"].plans()
-    names = {method.name for method in plan.methods} - {"constant"}
-    counts = ("0", "2", "4", "6", "10", "12")
-    assert names == {"base", *(f"{kind}-{count}" for kind in ("increments", "attention") for count in counts)}
+    made = {method.name: made_of(method.settings) for method in plan.methods if method.name != "constant"}
+    assert {name: method.n_increments for name, method in made.items()} == {
+        "base": 8, "heads-0": 1, "heads-2": 2, "heads-4": 4, "heads-6": 6, "heads-10": 10, "heads-12": 12,
+    }  # fmt: skip
+    for name, method in made.items():
+        assert isinstance(method.denoiser, ScaleHeadsDenoiser)
+        assert len(method.denoiser.layers[0].attention.query) == method.n_increments, name
+    (ablation,) = GRIDS["ablation"].plans()
+    rows = {method.name: dict(method.settings) for method in (*ablation.methods, *plan.methods)}
+    assert rows["heads-0"] == rows["d-without-mia"]
+    assert plan.datasets == ablation.datasets
+
+
+@pytest.mark.parametrize("name", ["tables", "ablation", "heads"])
+def test_the_size_paper_is_the_paper(name):
+    for plan in GRIDS[name].plans():
+        for method in plan.methods:
+            settings = dict(method.settings)
+            if method.name == "constant" or (method.name == "diffor" and "encoder" not in settings):
+                continue
+            assert {key: settings[key] for key in PAPER_SIZE} == PAPER_SIZE, method.name
+            if "icaa17k" in plan.datasets or "utkface" in plan.datasets:
+                assert {key: settings[key] for key in IMAGES} == IMAGES, method.name
+                resolved = resolve_settings("paper", {key: settings[key] for key in IMAGES})
+                assert (resolved.batch_size, resolved.learning_rate) == (128, 5e-4)
+                assert resolved.backbone_learning_rate is None
+            else:
+                resolved = resolve_settings("paper", {"epochs": settings["epochs"]})
+                assert (settings["epochs"], resolved.batch_size, resolved.learning_rate) == (50, 1024, 5e-4)
+
+
+def test_ages_have_one_class_for_each_year_and_fgnet_leaves_everybody_out(tmp_path):
+    for size, seeds in ((None, 6), ("small", 10), ("quick", 2)):
+        (plan,) = [plan for plan in GRIDS["tables"].plans(size) if "fgnet" in plan.dataset_names()]
+        plan = replace(plan, root=str(miniatures_images.write_fgnet(tmp_path)))
+        assert len(plan.seeds_of("fgnet")) == seeds
+        by_year = {method.name for method in plan.methods if method.settings.get("n_bins") == "units"}
+        classes = ("or-cnn", "dldl", "sord", "mean-variance", "unimodal", "cross-entropy")
+        assert by_year == (set() if size == "quick" else {f"method:{name}" for name in classes})
+
+
+def test_the_times_have_the_papers_chain_to_the_letter():
+    (plan,) = GRIDS["times"].plans()
+    (method,) = [made_of(method.settings) for method in plan.methods if method.name == "all-times"]
+    assert (method.chain_times, method.eta) == (tuple(range(1000, 0, -1)), 1.0)
 
 
 def test_tables_run_every_method_of_the_paper_that_is_implemented():
@@ -72,3 +125,4 @@ def test_tables_run_every_method_of_the_paper_that_is_implemented():
             for name in row.ours
         }
         assert wanted <= ours
+        assert "kuairec" not in plan.datasets or "value-squared" in ours  # VR

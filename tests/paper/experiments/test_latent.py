@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("matplotlib")
 
+from diffor import DiffoRRegressor
 from diffor.paper.experiments.latent import (
     head_map_points,
+    heads_of,
     mean_similarity,
     measure_heads,
     read_latent,
@@ -89,3 +92,23 @@ def test_a_real_model_is_looked_at_before_and_after_training():
     assert set(findings.numbers) == {"trained", "untrained"}
     assert findings.numbers["trained"] != findings.numbers["untrained"]
     assert all(np.isfinite(value) for one in findings.numbers.values() for value in one.values())
+
+
+def test_vectors_are_those_of_attention_heads_at_their_own_times():
+    x = np.random.default_rng(0).random((30, 2))
+    model = DiffoRRegressor("paper", max_steps=3, batch_size=16, bounds=(0, 1), random_state=0, verbose=0,
+                            method_settings={"n_increments": 4, "width": 32}).fit(x, x[:, 0])  # fmt: skip
+    vectors = heads_of(model, x, n_samples=2)
+    assert vectors.shape == (30, 4, 8)
+    method = model.model_.models[0].method
+    heads = method.denoiser.layers[-1].attention
+    with torch.no_grad():
+        heads.key_value.weight.view(2, 4, heads.size, -1)[1, 2] = 0.0  # what head 3 reads ...
+        heads.key_value.bias.view(2, 4, heads.size)[1, 2] = 0.0
+    changed = heads_of(model, x, n_samples=2)
+    assert not changed[:, 2].any()  # ... is nothing now
+    assert np.allclose(changed[:, 0], vectors[:, 0])  # the first time of the chain comes before any change
+    assert not heads._forward_hooks
+    other = DiffoRRegressor("paper", max_steps=1, bounds=(0, 1), random_state=0, verbose=0,
+                            method_settings={"denoiser": "mlp", "n_increments": 4}).fit(x, x[:, 0])  # fmt: skip
+    assert heads_of(other, x).shape == (30, 4, 32)

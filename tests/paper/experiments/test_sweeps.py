@@ -13,15 +13,13 @@ from diffor.reports.html import Figure, Heading, Table
 SETTINGS = {
     "constant": {},
     "base": {"width": 120},
-    "increments-0": {"width": 120, "n_increments": 1},
-    "increments-4": {"width": 120, "n_increments": 4},
-    "attention-0": {"width": 120, "denoiser": "mlp"},
-    "attention-4": {"width": 120, "n_attention_heads": 4},
+    "heads-0": {"width": 120, "n_increments": 1, "decoding": "fusion", "n_steps": 8},
+    "heads-4": {"width": 120, "n_increments": 4},
     "spacing-log": {"width": 120, "spacing": "log"},
     "chain-2": {"width": 120, "decoding": "chain", "n_steps": 2},
     "chain-4": {"width": 120, "decoding": "chain", "n_steps": 4},
 }
-FACTORS = {"increments-0": 1.5, "increments-4": 1.1, "chain-2": 1.2}
+FACTORS = {"heads-0": 1.5, "heads-4": 1.1, "chain-2": 1.2}
 
 
 @pytest.fixture
@@ -36,9 +34,8 @@ def cells():
 
 def test_the_setting_that_differs_from_the_base_is_the_one_swept(cells):
     sweeps = {sweep.setting: sweep for sweep in find_sweeps(cells, HEAD_NAMES)}
-    assert set(sweeps) == {"n_increments", "n_attention_heads", "spacing", "n_steps, decoding=chain"}
-    assert sweeps["n_increments"].positions() == [(0, "increments-0"), (4, "increments-4"), (8, "base")]
-    assert sweeps["n_attention_heads"].positions() == [(0, "attention-0"), (4, "attention-4"), (8, "base")]
+    assert set(sweeps) == {"n_increments", "spacing", "n_steps, decoding=chain"}
+    assert sweeps["n_increments"].positions() == [(0, "heads-0"), (4, "heads-4"), (8, "base")]
     assert sweeps["spacing"].positions() == [("log", "spacing-log"), ("linear", "base")]
     assert not sweeps["spacing"].is_numeric
     # The base reads heads: it has no place among chains.
@@ -60,7 +57,7 @@ def test_tables_say_what_each_value_costs(cells):
         ("4", "+10.0 % (+10.0 to +10.0)"),
     ]
     assert "The base has 8." in crps.caption
-    assert findings.numbers["sweeps"]["n_increments"] == {0: "increments-0", 4: "increments-4", 8: "base"}
+    assert findings.numbers["sweeps"]["n_increments"] == {0: "heads-0", 4: "heads-4", 8: "base"}
 
 
 def test_steps_have_their_time_beside_their_quality(cells):
@@ -81,8 +78,8 @@ def test_numbers_have_curves_and_words_have_tables_only(cells):
             current = by_setting.setdefault(section.text, [])
         else:
             current.append(type(section))
-    assert by_setting["Number of increments"].count(Figure) == 3
+    assert by_setting["Number of increments, each with an attention head"].count(Figure) == 3
     assert by_setting["Spacing of the aligned times"].count(Figure) == 0
     assert by_setting["Spacing of the aligned times"].count(Table) == 3
     labels = [section.label for section in sections if isinstance(section, Figure)]
-    assert "MAE against Number of attention heads" in labels
+    assert "MAE against Number of increments, each with an attention head" in labels

@@ -25,7 +25,7 @@ def make_rows(n=40, n_grades=None):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"spacing": "log", "n_attention_heads": 2},
+        {"spacing": "log", "denoiser": "transformer", "n_attention_heads": 2},
         {"decoding": "fusion", "process": "flow_matching", "parameterization": "velocity"},
         {"spacing": "shared"},
         {"n_increments": 1},

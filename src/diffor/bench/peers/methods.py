@@ -16,6 +16,9 @@ from diffor.estimators.api import DiffoRClassifier, DiffoRRegressor, Estimator, 
 from diffor.estimators.settings import PRESETS
 from diffor.methods import METHODS
 
+UNITS = "units"
+"""A number of bins: one for each whole unit of the target, such as a year of age."""
+
 
 @dataclass(frozen=True)
 class FittedEstimator:
@@ -50,27 +53,36 @@ class FittedEstimator:
 def fit_preset(problem: Problem, preset: str, **settings: Any) -> Fitted:
     """Fit a preset of DiffoR; ``settings`` are further arguments of the estimator, or of the method that it trains."""
     makes: Any = DiffoRRegressor if problem.n_grades is None else DiffoRClassifier
-    if PRESETS[preset].cross_fits:  # every row is held out once, so validation rows are rows like the others
-        estimator = makes(preset, **_arguments(problem, settings))
-        x, y = all_rows(problem)
-        groups = None
-        if problem.groups is not None and problem.groups_valid is not None:
-            groups = np.concatenate([problem.groups, problem.groups_valid])
-        estimator.fit(x, _target(problem, y), groups=groups)
-    else:
-        estimator = makes(preset, **_arguments(problem, own_settings(PRESETS[preset].method, settings)))
-        _fit_beside_validation(problem, estimator)
+    cross_fits = PRESETS[preset].cross_fits
+    own = settings if cross_fits else own_settings(PRESETS[preset].method, settings)
+    estimator = makes(preset, **_arguments(problem, own))
+    if not cross_fits or problem.keeps_validation:
+        _fit_beside_validation(problem, estimator, groups=problem.groups if cross_fits else None)
+        return FittedEstimator(estimator, problem.n_samples)
+    x, y = all_rows(problem)  # every row is held out once, so validation rows are rows like the others
+    groups = None
+    if problem.groups is not None and problem.groups_valid is not None:
+        groups = np.concatenate([problem.groups, problem.groups_valid])
+    estimator.fit(x, _target(problem, y), groups=groups)
     return FittedEstimator(estimator, problem.n_samples)
 
 
 def fit_method(problem: Problem, method: str, **settings: Any) -> Fitted:
     """Fit a method of the table; ``settings`` are further arguments of the estimator or of the method's class."""
     makes: Any = OrdinalRegressor if problem.n_grades is None else OrdinalClassifier
+    if settings.get("n_bins") == UNITS:
+        settings |= {"n_bins": count_units(problem), "policy": "uniform"}
     estimator = makes(method, **_arguments(problem, own_settings(method, settings)))
     side = used_by(method, problem.side)
     side |= {f"{column}_val": values for column, values in used_by(method, problem.side_valid).items()}
     _fit_beside_validation(problem, estimator, **side)
     return FittedEstimator(estimator, problem.n_samples)
+
+
+def count_units(problem: Problem) -> int:
+    """How many classes there are where each whole unit, such as a year of age, is one."""
+    low, high = problem.bounds or (float(problem.y.min()), float(problem.y.max()))
+    return round(high - low) + 1
 
 
 def own_settings(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,6 +116,6 @@ def _target(problem: Problem, y: Values) -> Any:
     return y if problem.n_grades is None else y.astype(np.int64)
 
 
-def _fit_beside_validation(problem: Problem, estimator: Any, **side: Values) -> None:
+def _fit_beside_validation(problem: Problem, estimator: Any, **side: Any) -> None:
     y, y_valid = _target(problem, problem.y), _target(problem, problem.y_valid)
     estimator.fit(problem.x, y, X_val=problem.x_valid, y_val=y_valid, **side)

@@ -42,10 +42,17 @@ class Problem:
     groups: NDArray[np.int64] | None = None
     groups_valid: NDArray[np.int64] | None = None
     """Persons or the like whose rows a method must not tear apart, where the splits do not. **Shape:** ``(n,)``."""
+    keeps_validation: bool = False
+    """Whether the set's own protocol names the validation rows: then no method learns from them."""
 
 
 def all_rows(problem: Problem) -> tuple[pd.DataFrame, Values]:
-    """Training and validation rows together, for methods that have nothing to stop or to tune."""
+    """Training and validation rows together, for methods that have nothing to stop or to tune.
+
+    Where the set's own protocol names the validation rows, these stay apart.
+    """
+    if problem.keeps_validation:
+        return problem.x, problem.y
     return pd.concat([problem.x, problem.x_valid]), np.concatenate([problem.y, problem.y_valid])
 
 

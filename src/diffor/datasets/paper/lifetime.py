@@ -54,8 +54,6 @@ CLICKS = TextFormat(
     has_header=False,
     cure="take CriteoSearchData as it is in the archive: parted by tabs, without a header",
 )  # fmt: skip
-N_BUCKETS = 10_000
-"""Categories of each column of hashes: millions of them are sent to so many, by a fixed rule."""
 DAY, HOUR = 86_400, 3_600
 CRITEO_FILES = (
     PublishedFile(
@@ -77,15 +75,16 @@ def survey_criteo(root: Root = None, *, on_bad_row: str = "raise") -> tuple[Samp
     """Read Criteo's log: euros within 30 days after a click.
 
     Inputs are columns of the file, and ``hour`` and ``weekday`` of the click, whose clock is shifted by an unknown
-    time. Arrays are made beforehand and filled batch by batch, so that nothing is in memory twice.
+    time. Every text of a column of hashes is a category of its own. Arrays are made beforehand and filled batch by
+    batch, and columns of hashes are read one at a time, so that no text is in memory for long.
     """
     table = criteo_table(root, on_bad_row)
-    types = {"nb_clicks_1week": np.float64, "hour": np.int8, "weekday": np.int8, **dict.fromkeys(HASHES, np.int16)}
+    types = {"nb_clicks_1week": np.float64, "hour": np.int8, "weekday": np.int8}
     found: dict[str, NDArray[Any]] = {name: np.empty(table.n_rows, dtype=kind) for name, kind in types.items()}
-    y, groups = np.empty(table.n_rows), np.empty(table.n_rows, dtype=np.int64)
+    y = np.empty(table.n_rows)
     numbers = ["nb_clicks_1week", "click_timestamp", "SalesAmountInEuro"]
     end = 0
-    for batch in table.batches([*numbers, *HASHES], coded=HASHES):
+    for batch in table.batches(numbers):
         part = slice(end, end + batch.num_rows)
         end = part.stop
         clicks, seconds, amount = (batch.column(name).to_numpy(zero_copy_only=False) for name in numbers)
@@ -93,18 +92,15 @@ def survey_criteo(root: Root = None, *, on_bad_row: str = "raise") -> tuple[Samp
         found["hour"][part] = seconds // HOUR % 24
         found["weekday"][part] = seconds // DAY % 7
         y[part] = np.maximum(amount, 0.0)  # -1 where nothing was sold
-        for name in HASHES:
-            found[name][part] = bucket_codes(batch.column(name))
-        groups[part] = hash_rows(batch.column("user_id"))[0].view(np.int64)
     inputs: dict[str, Any] = {**found, "weekday": from_codes(found["weekday"], np.arange(7))}
-    inputs |= {name: from_codes(found[name], np.arange(N_BUCKETS)) for name in HASHES}
+    inputs |= {name: exact_categories(table, name) for name in HASHES}
+    groups = hashed_column(table, "user_id")[0].view(np.int64)
     return Samples(pd.DataFrame(inputs, copy=False), y, groups=groups), _report(table)
 
 
 def split_criteo(root: Root, index: int) -> Split:
     """By user, drawn by the index."""
-    batches = criteo_table(root, "drop").batches(["user_id"], coded=["user_id"])
-    users = np.concatenate([hash_rows(batch.column("user_id"))[0].view(np.int64) for batch in batches])
+    users = hashed_column(criteo_table(root, "drop"), "user_id")[0].view(np.int64)
     return random_parts(len(users), index, SHARES, users)
 
 
@@ -123,10 +119,24 @@ def hash_rows(column: Any) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     return bits[places], np.isin(texts, ["-1", ""])[places]
 
 
-def bucket_codes(column: Any) -> NDArray[np.int64]:
-    """Buckets of the texts of an Arrow dictionary column, -1 for missing ones. **Shape:** ``(n,)``."""
-    bits, is_missing = hash_rows(column)
-    return np.where(is_missing, -1, (bits % np.uint64(N_BUCKETS)).astype(np.int64))
+def hashed_column(table: CachedTable, name: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """The same of a whole column. **Shape:** ``(n_rows,)`` each."""
+    bits, is_missing = np.empty(table.n_rows, dtype=np.uint64), np.empty(table.n_rows, dtype=bool)
+    end = 0
+    for batch in table.batches([name], coded=[name], purpose=f"code {name} of"):
+        part = slice(end, end + batch.num_rows)
+        end = part.stop
+        bits[part], is_missing[part] = hash_rows(batch.column(name))
+    return bits, is_missing
+
+
+def exact_categories(table: CachedTable, name: str) -> pd.Categorical:
+    """A column of hashes as categories, one for each text: 64 bits tell millions of them apart. **Shape:** ``(n,)``."""
+    bits, is_missing = hashed_column(table, name)
+    levels, codes = np.unique(bits[~is_missing], return_inverse=True)
+    places = np.full(len(bits), -1, dtype=np.int32)
+    places[~is_missing] = codes
+    return from_codes(places, levels)
 
 
 # Shoppers.

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from diffor.datasets.paper import aesthetics, age, lifetime, watchtime
 from diffor.datasets.readers.image_files import Expected, check_images
 from diffor.datasets.readers.published_files import PublishedFile, check_files
@@ -34,12 +36,23 @@ def _divide_samples(root: str | Path | None, index: int, survey: Survey, protoco
     return split_samples(survey(root)[0], index, protocol)
 
 
-def learning_and_test_rows(
-    root: str | Path | None, index: int, divide: Callable[[str | Path | None, int], Split]
-) -> tuple[Rows, Rows]:
+Divide = Callable[[str | Path | None, int], Split]
+
+
+def learning_and_test_rows(root: str | Path | None, index: int, divide: Divide) -> tuple[Rows, Rows]:
     """Rows to learn from, those for validation among them, and rows to test on."""
     split = divide(root, index)
     return split.learning, split.test
+
+
+def three_parts(root: str | Path | None, index: int, divide: Divide) -> tuple[Rows, Rows, Rows]:
+    """Rows to learn from, rows to stop and tune on, and rows to test on, as the protocol has them."""
+    split = divide(root, index)
+    return split.training, split.validation, split.test
+
+
+def _count_groups(root: str | Path | None, survey: Survey) -> int:
+    return len(np.unique(np.asarray(survey(root)[0].groups)))
 
 
 def _images(
@@ -53,15 +66,16 @@ def _images(
 ) -> PublishedSet:
     """A data set of images and labels."""
     check = partial(check_images, name=name, survey=survey, expected=expected)
+    divide = partial(_divide_samples, survey=survey, protocol=protocol)
     return PublishedSet(
         name=name,
         metrics=metrics,
         image_column=IMAGE_COLUMN,
         survey=survey,
         read=partial(read_surveyed, survey=survey),
-        split=partial(
-            learning_and_test_rows, divide=partial(_divide_samples, survey=survey, protocol=protocol)
-        ),
+        split=partial(learning_and_test_rows, divide=divide),
+        parts=partial(three_parts, divide=divide),
+        count_splits=partial(_count_groups, survey=survey) if protocol == "one-out" else None,
         check=check,
         glance=partial(check, n_images=0),
         marks=tuple(marks),
@@ -87,6 +101,7 @@ def _table(
         survey=survey,
         read=partial(read_surveyed, survey=survey),
         split=partial(learning_and_test_rows, divide=split),
+        parts=partial(three_parts, divide=split),
         check=check,
         glance=partial(check, read_all=False),
         marks=tuple(each for file in files for each in file.names),

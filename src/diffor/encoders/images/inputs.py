@@ -48,7 +48,10 @@ class ImageInputs:
 
     Each image is decoded to a square: its shorter side is scaled to ``side / crop`` and the longer one cut
     (``fit="stretch"`` scales both). A test sees the middle of it, ``side`` pixels wide; training sees random parts, see
-    :mod:`diffor.encoders.images.transforms`. ``crop=1`` suits images that are cut already, such as aligned faces.
+    :mod:`diffor.encoders.images.transforms`, or the middle too, without ``augment``. ``crop=1`` suits images that are
+    cut already, such as aligned faces.
+
+    NOTE[DIFF]: the paper names no augmentation; ``augment=False`` is its letter.
 
     A broken image is an error that names it when it is needed (``broken="raise"``), or it is left out
     (``broken="skip"``), for which all images are decoded at once, since targets must go with it. Images are decoded in
@@ -66,6 +69,7 @@ class ImageInputs:
     broken: str = "raise"
     n_workers: int | None = None
     cache_bytes: int = 2**31
+    augment: bool = True
 
     def __post_init__(self) -> None:
         if self.side < 1:
@@ -90,7 +94,7 @@ class ImageInputs:
         n_workers = count_workers() if self.n_workers is None else self.n_workers
         decoder = ImageDecoder(names, sources, stored_side(self.side, self.crop), self.fit, n_workers, self.cache_bytes)
         kept = np.arange(len(sources))
-        images = LazyImages(decoder, kept, self.side)
+        images = LazyImages(decoder, kept, self.side, augment=self.augment)
         skipped = images.find_broken(verbose) if self.broken == "skip" else []
         if skipped:
             kept = np.setdiff1d(kept, [image.row for image in skipped])

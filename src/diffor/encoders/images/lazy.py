@@ -148,9 +148,14 @@ class LazyImages:
     """
 
     def __init__(
-        self, decoder: ImageDecoder, places: NDArray[np.int64], side: int, device: torch.device | None = None
+        self,
+        decoder: ImageDecoder,
+        places: NDArray[np.int64],
+        side: int,
+        device: torch.device | None = None,
+        augment: bool = True,
     ) -> None:
-        self.decoder, self.places, self.side = decoder, places, side
+        self.decoder, self.places, self.side, self.augment = decoder, places, side, augment
         self.device = torch.device("cpu") if device is None else device
 
     def __len__(self) -> int:
@@ -177,11 +182,11 @@ class LazyImages:
 
     def to(self, device: torch.device) -> LazyImages:
         """The same rows, to be decoded to a device."""
-        return LazyImages(self.decoder, self.places, self.side, device)
+        return LazyImages(self.decoder, self.places, self.side, device, self.augment)
 
     def select(self, rows: NDArray[Any] | Tensor | slice) -> LazyImages:
         """Some of the rows, still lazy; they share what is decoded already."""
-        return LazyImages(self.decoder, self._places(rows), self.side, self.device)
+        return LazyImages(self.decoder, self._places(rows), self.side, self.device, self.augment)
 
     def expect(self, rows: NDArray[Any] | Tensor | slice) -> None:
         """Let worker processes decode rows that will be asked for next."""
@@ -196,7 +201,7 @@ class LazyImages:
 
         **Shape:** keys ``(k,)`` -> ``(k, 3, side, side)`` uint8.
         """
-        return augment_images(self._stored(rows), keys, step, self.side)
+        return augment_images(self._stored(rows), keys, step, self.side) if self.augment else self[rows]
 
     def find_broken(self, verbose: int = 1) -> list[BrokenImage]:
         """Decode all images and name those that are broken; what fits into memory is kept there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import warnings
 from collections.abc import Hashable
 from typing import Any
 
@@ -16,9 +17,16 @@ from numpy.typing import NDArray
 from diffor.core.method import Inputs
 from diffor.errors import UserError, UserTypeError
 
-MAX_LEVELS = 10_000
-"""Categorical columns with more levels share HASH_BUCKETS embeddings instead of having one each."""
-HASH_BUCKETS = 16_384
+MAX_LEVELS = 5_000_000
+"""Levels that have an embedding each; columns with more are hashed, so that some levels share one."""
+DENSE_LEVELS = 10_000
+"""Of more levels than this, a step trains only the embeddings that it meets, where networks can do so."""
+MAX_DENSE_LEVELS = 100_000
+"""The same as MAX_LEVELS for networks that train all embeddings at every step, which costs time and memory."""
+HASH_BUCKETS = 131_072
+"""Codes that the levels of a hashed column share, in networks that train all embeddings at every step."""
+HASH_PAIRS = 2**20
+"""Rows of a hashed column's table in all others: each level has two of them, which hardly any other has."""
 UNKNOWN, MISSING, FIRST_LEVEL = 0, 1, 2
 SMOOTH_CLIP = 4.0
 N_PIECES = 16
@@ -135,37 +143,57 @@ class NumericColumn:
 class CategoryColumn:
     """One column of categories: each known level has a code; missing and unknown values have their own.
 
-    Columns with very many levels keep no list: their values are hashed into a fixed number of codes. Where the column
-    ``is_sparse``, its embeddings are a table with sparse gradients; with ``n_buckets`` an id is hashed to two of the
-    table's rows, and its code holds both (:func:`~diffor.encoders.tabular.networks.bucket_rows`).
+    Columns with more than ``max_levels`` levels keep no list: their values are hashed into a fixed number of codes, and
+    ``collisions`` is the share of their levels that have a code together with others. Where the column ``is_sparse``,
+    its embeddings are a table with sparse gradients; with ``n_buckets`` an id is hashed to two of the table's rows, and
+    its code holds both (:func:`~diffor.encoders.tabular.networks.bucket_rows`).
     """
 
     kind = "category"
 
     def __init__(
-        self, name: Hashable, levels: list[str] | None, is_sparse: bool = False, n_buckets: int | None = None
+        self,
+        name: Hashable,
+        levels: list[str] | None,
+        is_sparse: bool = False,
+        n_buckets: int | None = None,
+        collisions: float = 0.0,
+        n_hashes: int = HASH_BUCKETS,
     ) -> None:
         self.name, self.levels, self.is_sparse, self.n_buckets = name, levels, is_sparse, n_buckets
+        self.collisions, self.n_hashes = collisions, n_hashes if n_buckets is None else n_buckets**2
         self._codes = None if levels is None else pd.Index(levels)
 
     @classmethod
-    def fit(cls, name: Hashable, values: NDArray[np.object_]) -> CategoryColumn:
+    def fit(
+        cls, name: Hashable, values: NDArray[np.object_], max_levels: int | None = None, can_be_sparse: bool = True
+    ) -> CategoryColumn:
         """Learn the column's levels. **Shape:** ``(n,)`` of strings or None."""
         levels = sorted({value for value in values if value is not None})
-        return cls(name, levels if len(levels) <= MAX_LEVELS else None)
+        most = min(max_levels or MAX_LEVELS, MAX_LEVELS if can_be_sparse else MAX_DENSE_LEVELS)
+        is_sparse = can_be_sparse and len(levels) > DENSE_LEVELS
+        if len(levels) <= most:
+            return cls(name, levels, is_sparse)
+        column = cls(name, None, is_sparse, HASH_PAIRS if is_sparse else None)
+        _, counts = np.unique(column.transform(np.array(levels, dtype=object)), return_counts=True)
+        column.collisions = float(counts[counts > 1].sum() / len(levels))
+        warnings.warn(
+            f"column {name!r} has {len(levels):,} levels, more than {most:,}, so they are hashed: "
+            f"{column.collisions:.2%} of them share their embedding with others", stacklevel=2,
+        )  # fmt: skip
+        return column
 
     @property
     def n_codes(self) -> int:
         """Number of rows that a table of embeddings needs."""
-        return FIRST_LEVEL + (self.n_buckets or HASH_BUCKETS if self.levels is None else len(self.levels))
+        return FIRST_LEVEL + (self.n_buckets or self.n_hashes if self.levels is None else len(self.levels))
 
     def transform(self, values: NDArray[np.object_]) -> NDArray[np.int64]:
         """Code the column. **Shape:** ``(n,)`` -> ``(n,)``."""
         missing = pd.isna(values)
         if self._codes is None:
             hashed = pd.util.hash_array(np.where(missing, "", values).astype(object), categorize=True)
-            n_hashes = HASH_BUCKETS if self.n_buckets is None else self.n_buckets**2
-            codes = (hashed % n_hashes).astype(np.int64) + FIRST_LEVEL
+            codes = (hashed % self.n_hashes).astype(np.int64) + FIRST_LEVEL
         else:
             codes = self._codes.get_indexer(pd.Index(values, dtype=object)).astype(np.int64) + FIRST_LEVEL
             codes[codes < FIRST_LEVEL] = UNKNOWN  # the indexer answers -1 where a level is not known
@@ -174,7 +202,9 @@ class CategoryColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The fitted column as JSON values."""
-        state = {"kind": self.kind, "name": _json_name(self.name), "levels": self.levels}
+        state: dict[str, Any] = {"kind": self.kind, "name": _json_name(self.name), "levels": self.levels}
+        if self.levels is None:
+            state |= {"collisions": self.collisions, "n_hashes": self.n_hashes}
         return state | {"is_sparse": True, "n_buckets": self.n_buckets} if self.is_sparse else state
 
 
@@ -184,6 +214,9 @@ Column = NumericColumn | CategoryColumn
 class TabularInputs:
     """Turns a table into the tensors that :class:`TabularEncoder` reads; fitted on training rows only.
 
+    ``max_levels`` are the levels that a column may have without being hashed; ``can_be_sparse`` says whether the
+    networks that read the tensors can train single embeddings.
+
     >>> import pandas as pd
     >>> table = pd.DataFrame({"age": [31.0, None, 50.0], "city": ["Oslo", "Rome", "Oslo"]})
     >>> numbers, codes = TabularInputs().fit(table).transform(table)
@@ -191,8 +224,9 @@ class TabularInputs:
     (torch.Size([3, 2]), [2, 3, 2])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_levels: int | None = None, can_be_sparse: bool = True) -> None:
         self.columns: list[Column] = []
+        self.max_levels, self.can_be_sparse = max_levels, can_be_sparse
 
     def fit(self, table: pd.DataFrame, counts: NDArray[np.int64] | None = None) -> TabularInputs:
         """Learn each column's kind and statistics; each row may count several times. **Shape:** counts ``(n,)``."""
@@ -205,7 +239,7 @@ class TabularInputs:
                 values = values if counts is None else np.repeat(values, counts)
                 self.columns.append(NumericColumn.fit(name, values, what_it_holds(_as_times(series))))
             else:
-                self.columns.append(CategoryColumn.fit(name, values))
+                self.columns.append(CategoryColumn.fit(name, values, self.max_levels, self.can_be_sparse))
         return self
 
     def transform(self, table: pd.DataFrame, first_row: int = 0) -> Inputs:
@@ -240,6 +274,12 @@ class TabularInputs:
     def category_sizes(self) -> list[int]:
         """Number of codes of each categorical column."""
         return [column.n_codes for column in self.columns if isinstance(column, CategoryColumn)]
+
+    @property
+    def collisions(self) -> dict[Hashable, float]:
+        """Of each hashed column the share of its levels that have their embedding together with others."""
+        columns = (column for column in self.columns if isinstance(column, CategoryColumn))
+        return {column.name: column.collisions for column in columns if column.levels is None}
 
     @property
     def tables(self) -> list[int | str]:

@@ -223,7 +223,11 @@ def numbers_width(embedding: nn.Module, n_numbers: int) -> int:
 
 
 def make_table(n_codes: int, kept: int | str) -> nn.Module:
-    """The embeddings of a categorical column: ``dense``, ``sparse``, or shared by this many buckets."""
+    """The embeddings of a categorical column: ``dense``, ``sparse``, or shared by this many buckets.
+
+    NOTE[DIFF]: the paper trains all weights by Adam. Adam moves every row of a table at every step, which takes long
+    where rows are ids; rows of sparse tables are trained by Adagrad, when they are met.
+    """
     if kept != "dense":
         return SparseEmbedding(n_codes, n_buckets=None if isinstance(kept, str) else kept)
     # The unknown code stays at zero, the centre of the others.

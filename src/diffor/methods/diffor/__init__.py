@@ -4,6 +4,7 @@ from diffor.methods.diffor.increments import aggregate_increments, aligned_times
 from diffor.methods.diffor.networks import IncrementHeads, MLPDenoiser, TransformerDenoiser
 from diffor.methods.diffor.paper import IncrementDiffusion
 from diffor.methods.diffor.process import Diffusion, FlowMatching
+from diffor.methods.diffor.scale_heads import ScaleHeadsDenoiser
 
 __all__ = [
     "Diffusion",
@@ -11,6 +12,7 @@ __all__ = [
     "IncrementDiffusion",
     "IncrementHeads",
     "MLPDenoiser",
+    "ScaleHeadsDenoiser",
     "TransformerDenoiser",
     "aggregate_increments",
     "aligned_times",

@@ -1,4 +1,4 @@
-"""The networks of the method: two denoisers with one contract, and the S increment heads."""
+"""Networks of the method: the contract of a denoiser, two that keep it, and the S increment heads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from torch.nn import functional
 
 from diffor.core.dropout import ByteDropout
 from diffor.core.method import KERNEL_ROWS, fill_up
-from diffor.errors import UserError, check_choice
+from diffor.errors import UserError
 
-DENOISERS = ("mlp", "transformer")
 CACHED_ROWS = 128
 """Rows that the transformer takes at a time in predictions: what its layers hold of them stays in a core's cache."""
 
@@ -133,9 +132,12 @@ class ScaleLayer(nn.TransformerEncoderLayer):
 
 
 class TransformerDenoiser(Denoiser):
-    """The paper's denoiser: S scale tokens, two layers of 8-head self-attention, dropout 0.1.
+    """The standard transformer: S scale tokens, two layers of 8-head self-attention, dropout 0.1.
 
     Token k holds the k-th noisy increment; features and time are added to every token.
+
+    NOTE[DIFF]: in the paper each attention head is dedicated to a scale, as in
+    :class:`~diffor.methods.diffor.scale_heads.ScaleHeadsDenoiser`. Here every head serves all increments.
 
     >>> import torch
     >>> denoiser = TransformerDenoiser(n_increments=8, n_features=16, width=32, n_attention_heads=4)
@@ -207,13 +209,3 @@ class IncrementHeads(nn.Module):
     def forward(self, estimates: Tensor) -> Tensor:
         """Decode the increments. **Shape:** ``(..., S, S)`` -> ``(..., S)`` in [0, 1 / S]."""
         return torch.sigmoid(self.logits(estimates)) / estimates.shape[-1]
-
-
-def make_denoiser(
-    name: str, n_increments: int, n_features: int, width: int, n_layers: int, n_attention_heads: int, dropout: float
-) -> Denoiser:
-    """Build the denoiser that a name stands for."""
-    check_choice("denoiser", name, DENOISERS)
-    if name == "transformer":
-        return TransformerDenoiser(n_increments, n_features, width, n_layers, n_attention_heads, dropout)
-    return MLPDenoiser(n_increments, n_features, width, n_layers, dropout)

@@ -19,10 +19,11 @@ from diffor.core.prediction import Prediction
 from diffor.core.row_noise import start_noise, step_noise
 from diffor.errors import UserError, check_choice, check_least, check_share
 from diffor.methods.diffor.chain_times import default_chain, steps_of_chain
+from diffor.methods.diffor.denoisers import make_denoiser
 from diffor.methods.diffor.fusion import fit_fusion
 from diffor.methods.diffor.gradients import cosines_for_history
 from diffor.methods.diffor.increments import aggregate_increments, aligned_times, split_increments, squeeze, stretch
-from diffor.methods.diffor.networks import IncrementHeads, make_denoiser
+from diffor.methods.diffor.networks import IncrementHeads
 from diffor.methods.diffor.process import make_process
 
 DECODINGS = ("heads", "chain", "fusion")
@@ -43,7 +44,11 @@ class IncrementDiffusion(Method):
 
     Ablations are arguments: ``n_increments=1`` is the model without MIA, ``spacing="shared"`` without DDP, both
     together without both, ``denoiser="mlp"`` without the transformer, ``process="flow_matching"`` (which predicts a
-    ``parameterization`` of ``velocity`` or ``clean``) without diffusion. The preset ``paper`` has the defaults.
+    ``parameterization`` of ``velocity`` or ``clean``) without diffusion. ``n_steps=n_times, eta=1`` is the paper's
+    reverse chain (its equation 4) over all T times.
+
+    NOTE[DIFF]: the chain of the defaults visits the aligned times only, S of T, without fresh noise: T denoiser calls
+    for each sample of each row would take a hundred times as long.
 
     NOTE[DIFF]: the paper does not state z_0. Here it is the increments stretched to [-1, 1], which needs no learned
     latent and keeps the chain's last state readable as a target. Three settings are not the paper's: the objective
@@ -65,14 +70,15 @@ class IncrementDiffusion(Method):
         What the denoiser learns to say: the ``noise``, the ``velocity`` from clean to noise, or the ``clean`` vector.
     spacing : str, default 'linear'
         Where the heads' times lie: ``linear``, ``log``, or ``shared``, all at time 1.
-    denoiser : str, default 'transformer'
-        Network that takes noise away: ``transformer``, with a token for each increment, or ``mlp``.
+    denoiser : str, default 'scale_heads'
+        Network that takes noise away: ``scale_heads``, with an attention head for each increment;
+        ``transformer``, whose heads serve all increments; or ``mlp``.
     width : int, default 128
         Width of the denoiser.
     n_layers : int, default 2
         Layers of the denoiser.
-    n_attention_heads : int, default 8
-        Attention heads of the transformer.
+    n_attention_heads : int or None, default None
+        Attention heads of the denoiser; as many as suit it if None.
     dropout : float, default 0.1
         Share of the denoiser's values that training hides.
     aligned_share : float, default 0.5
@@ -121,10 +127,10 @@ class IncrementDiffusion(Method):
         schedule: str = "linear",
         parameterization: str = "noise",
         spacing: str = "linear",
-        denoiser: str = "transformer",
+        denoiser: str = "scale_heads",
         width: int = 128,
         n_layers: int = 2,
-        n_attention_heads: int = 8,
+        n_attention_heads: int | None = None,
         dropout: float = 0.1,
         aligned_share: float = 0.5,
         increment_weight: float = 10.0,

@@ -16,13 +16,14 @@ from diffor.reports.html import Section, Table
 
 CONFIDENCE = 0.95
 ALL_SETS = "all sets"
-COMPARED = tuple(
-    measure
-    for name in ("mae", "crps", "srcc")
-    for measure in MEASURES
-    if (measure.name, measure.task) == (name, "value")
-)
-"""What variants are compared in: two that are better when lower, as shares of the reference's, and a correlation."""
+COMPARED = (
+    *(measure for name in ("mae", "crps", "srcc") for measure in MEASURES
+      if (measure.name, measure.task) == (name, "value")),
+    Measure("xauc", "XAUC", "value", greater_is_better=True),
+    Measure("lcc", "linear correlation", "value", greater_is_better=True),
+)  # fmt: skip
+"""What variants are compared in: two that are better when lower, as shares of the reference's, and what tells orders
+apart. The last two are of data sets that name them."""
 
 
 @dataclass(frozen=True)

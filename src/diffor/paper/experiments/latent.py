@@ -1,7 +1,7 @@
-"""The latent space: do the heads learn different things? The paper's t-SNE picture, and numbers for what it claims.
+"""The latent space: do attention heads learn different things? The paper's t-SNE, and numbers for what it claims.
 
-Every head has weights of its own, so their hidden vectors lie apart before anything is learned. A picture of clusters
-by head says little, then: the same picture and numbers are given for the untrained model.
+Every head has weights of its own, so their vectors lie apart before anything is learned. A picture of clusters by head
+says little, then: the same picture and numbers are given for the untrained model.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from diffor.errors import UserError
 from diffor.estimators.chain import own_features
+from diffor.methods.diffor import ScaleHeadsDenoiser
 from diffor.paper.experiments import figures
 from diffor.paper.experiments.contrasts import Findings
 from diffor.paper.theory.representation import effective_rank, embeddings
@@ -22,7 +23,7 @@ from diffor.reports.html import Figure, Heading, Paragraph, Section, Table
 Array = NDArray[np.float64]
 
 N_DRAWN = 150
-"""Rows whose hidden vectors are drawn, each once for every head."""
+"""Rows whose vectors are drawn, each once for every head."""
 UNTRAINED = {"max_steps": 1, "learning_rate": 1e-12}
 """Settings under which a fit leaves the weights as they were drawn."""
 
@@ -46,14 +47,39 @@ CAPTION = (
 
 
 def heads_of(model: Any, x: Any, n_samples: int = 4) -> Array:
-    """Hidden vectors of each head at its own time, of the first DiffoR member. **Shape:** -> ``(n, S, hidden)``."""
+    """What each attention head takes from the tokens, at its own time, by the first member; means over chains.
+
+    NOTE[DIFF]: a denoiser whose attention heads belong to no scale has no such vectors; its increments' hidden layers
+    stand for them.
+
+    **Shape:** -> ``(n, S, size)``.
+    """
     import torch
 
     member, features, keys = own_features(model, x)
     method: Any = member.method
     with torch.no_grad():
+        if isinstance(method.denoiser, ScaleHeadsDenoiser):
+            return attention_vectors(method, features, keys, n_samples)
         hidden = embeddings(method, method.read(features, keys, n_samples).estimates)[2]
     return np.asarray(hidden.reshape(len(hidden), method.n_increments, -1), dtype=np.float64)
+
+
+def attention_vectors(method: Any, features: Any, keys: Any, n_samples: int) -> Array:
+    """Vectors of the last layer's heads along one chain, that of head k at time t_k. **Shape:** -> ``(n, S, size)``."""
+    import torch
+
+    seen: list[Any] = []
+    attention = method.denoiser.layers[-1].attention
+    watch = attention.register_forward_hook(lambda layer, given, _: seen.append(layer.take(*given)))
+    try:
+        method.read(features, keys, n_samples)
+    finally:
+        watch.remove()
+    count = method.n_increments
+    vectors = torch.cat(seen).view(len(method.chain_times), len(features), n_samples, count, -1).mean(dim=2)
+    own = [vectors[method.chain_times.index(t), :, place] for place, t in enumerate(method.aligned_times)]
+    return np.asarray(torch.stack(own, dim=1).cpu(), dtype=np.float64)
 
 
 def measure_heads(hidden: ArrayLike, y: ArrayLike) -> dict[str, float]:
@@ -115,12 +141,12 @@ def read_latent(trained: ArrayLike, untrained: ArrayLike, y: ArrayLike, seed: in
     """What hidden vectors of a trained and of an untrained model say. **Shape:** ``(n, S, h)`` each, y ``(n,)``."""
     both = {"trained": np.asarray(trained), "untrained": np.asarray(untrained)}
     numbers = {name: measure_heads(hidden, y) for name, hidden in both.items()}
-    sections: list[Section] = [Heading("The heads' hidden vectors"), Paragraph(about)] if about else []
+    sections: list[Section] = [Heading("The attention heads' vectors"), Paragraph(about)] if about else []
     for name, hidden in both.items():
         points, heads = head_map_points(hidden[:N_DRAWN], seed)
         ax = figures.head_map(points, heads)
         caption = f"The {name} model: {min(len(hidden), N_DRAWN)} rows, each once for every head, by t-SNE."
-        sections.append(Figure(plots.figure_svg(ax), f"Hidden vectors of the {name} model's heads", caption))
+        sections.append(Figure(plots.figure_svg(ax), f"Vectors of the {name} model's attention heads", caption))
     rows = [{"measure": words, **{name: numbers[name][key] for name in both}} for key, words in MEASURES.items()]
     return Findings(numbers, [*sections, Table.of(rows, CAPTION)])
 
@@ -139,7 +165,7 @@ def head_map_points(hidden: Array, seed: int) -> tuple[Array, NDArray[np.int64]]
 DATASETS_TRIED = ("vlengagement", "movies", "diabetes")
 """The first of these that is there is looked at; the last always is."""
 SMALL = {"objective": "one_call", "batch_size": 128, "max_steps": 1500, "learning_rate": 1e-3}
-QUICK = {**SMALL, "batch_size": 32, "width": 16, "max_steps": 10, "evaluate_every": 5}
+QUICK = {"batch_size": 32, "max_steps": 10, "evaluate_every": 5}
 SETTINGS: dict[str | None, dict[str, Any]] = {None: {}, "small": SMALL, "quick": QUICK}
 MAX_ROWS, MAX_LOOKED_AT = 5000, 1000
 
@@ -165,6 +191,6 @@ def run_latent(dataset: str, root: str | None = None, size: str | None = None, s
     named = f"The preset paper, size {size}," if size else "The preset paper"
     about = (
         f"{named} on {dataset}, seed {seed}: {len(train)} rows to learn from, {len(test)} to look at. "
-        "A hidden vector is what a head makes of the estimate at its own time."
+        "A vector is what an attention head of the last layer takes from the tokens at its own time."
     )
     return read_latent(found[0], found[1], samples.y[test], seed, about)

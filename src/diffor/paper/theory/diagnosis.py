@@ -12,7 +12,7 @@ from torch import Tensor
 
 from diffor.errors import UserError
 from diffor.methods.diffor.increments import aggregate_increments, squeeze
-from diffor.methods.diffor.networks import TransformerDenoiser
+from diffor.methods.diffor.networks import MLPDenoiser
 from diffor.methods.diffor.paper import IncrementDiffusion
 from diffor.paper.theory.analysis import NoiseIdentity, OrdinalBounds, bounds_by_count, bounds_by_time, noise_identity
 from diffor.paper.theory.contraction import Contraction, contraction
@@ -82,7 +82,7 @@ def diagnose(
     """
     if len(y) < MIN_ROWS:
         raise UserError(f"a diagnosis needs at least {MIN_ROWS} rows, but there are {len(y)}; pass more rows")
-    n_chains = n_samples or (N_COSTLY_SAMPLES if isinstance(method.denoiser, TransformerDenoiser) else N_SAMPLES)
+    n_chains = n_samples or (N_SAMPLES if isinstance(method.denoiser, MLPDenoiser) else N_COSTLY_SAMPLES)
     values, samples, (single, multiple, hidden) = _run_chains(method, features, keys, n_chains)
     times, true = method.chain_times, y.cpu().double().numpy()
     if n_grades is None:
