@@ -18,6 +18,7 @@ from diffor.bench.run import read_lines
 from diffor.encoders.images.convnets import SmallConvNet
 from diffor.training.checkpoint import load_folder
 
+ROOT = Path(__file__).parents[2]
 TASK = ["--target", "price", "--preset", "fast", "--quiet"]
 SEEDS = 3
 PARTS = 3
@@ -95,6 +96,13 @@ def old_files(*names: str) -> Callable[[Path], None]:
     return begin
 
 
+def old_page_and_lines(folder: Path) -> None:
+    """An old page, and lines of the development run for a new one."""
+    (folder / "page.html").write_text("old")
+    lines = (ROOT / "benchmarks" / "results" / "one_call.jsonl").read_text().splitlines(keepends=True)
+    (folder / "results.jsonl").write_text("".join(lines[:100]))
+
+
 def pages(folder: Path) -> dict[str, object]:
     """Whether the page is the old or a whole one; two runs draw the same, but say when."""
     text = (folder / "page.html").read_text(encoding="utf-8")
@@ -139,6 +147,7 @@ COMMANDS = {
     "score": Command(("score", "model", "in/*.parquet", "--workers", "2", "--quiet", "--out", "out"), scored),
     "evaluate": Command(("evaluate", "model", "rows.csv", "--force", "--report", "page.html"), pages,
                         old_files("page.html")),
+    "report": Command(("report", "results.jsonl", "--force", "--out", "page.html"), pages, old_page_and_lines),
     "export": Command(("export", "model", "--force", "--out", "model.onnx"), files("model.onnx"),
                       old_files("model.onnx")),
     "embed": Command(("embed", "faces", "--encoder", "small", "--weights", "small.pt", "--side", "16", "--workers",

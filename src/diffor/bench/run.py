@@ -78,14 +78,16 @@ def append_line(path: Path, line: Line) -> None:
 
 @contextmanager
 def _locked(file: IO[bytes]) -> Iterator[None]:
-    """Two runs may share a file: their lines do not mix."""
+    """Two runs may share a file: their lines do not mix, unless the file is where none can be locked."""
     import fcntl
 
-    fcntl.flock(file, fcntl.LOCK_EX)
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX)
     try:
         yield
     finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def line_key(line: Mapping[str, Any]) -> str:
