@@ -13,7 +13,7 @@ from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.encoders import TabularInputs
 from diffor.encoders.tabular.networks import sparse_tables
 from diffor.estimators import streamed_fit
-from diffor.estimators.streamed_fit import Stream, fit_stream
+from diffor.estimators.streamed_fit import Stream, fit_stream, read_lanes
 from diffor.files.tables import DataError
 from diffor.training.checkpoint import CheckpointError, unpack
 from diffor.training.loop import STATE
@@ -212,3 +212,15 @@ def test_fewer_rows_than_shards_are_no_hindrance(tmp_path):
     write(make_table(3, 0), tmp_path / "a.parquet")
     model = fit_stream(DiffoRRegressor(**FEW), Stream(str(tmp_path), "y", shards=8, epochs=2))
     assert model.history_.rows == 6
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"lanes": 0}', '{"lanes": "3"}', '{"lanes": 1, "lanes": 2}', '{"lanes": 1e9}']
+)
+def test_a_plan_of_lanes_that_was_changed_is_refused(tmp_path, text):
+    assert read_lanes(tmp_path / "stream.json") is None
+    (tmp_path / "stream.json").write_text('{"lanes": 3}')
+    assert read_lanes(tmp_path / "stream.json") == 3
+    (tmp_path / "stream.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"stream\.json is damaged: .*delete the checkpoint folder to start anew"):
+        read_lanes(tmp_path / "stream.json")

@@ -315,3 +315,45 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'needs the package optuna: pip install "diffor\[tune\]"'):
         diffor.tune(DiffoRRegressor(), X, Y)
+
+
+@pytest.mark.parametrize(
+    ("params", "distributions", "score", "message"),
+    [
+        ({"log_to": "mlflow:http://192.0.2.1/"}, {"log_to": ["mlflow:http://192.0.2.1/", "x"]}, 0.1, "sets 'log_to'"),
+        ({"checkpoint_dir": "/theirs"}, {"checkpoint_dir": ["/theirs"]}, 0.1, "sets 'checkpoint_dir'"),
+        ({"learning_rate": 5.0}, {"learning_rate": (3e-4, 10.0)}, 0.1, "sets 'learning_rate'"),
+        ({}, {}, -float("inf"), "has the score -inf"),
+    ],
+)
+def test_trials_that_the_search_never_made_are_refused(
+    tmp_path: Path, params: dict[str, Any], distributions: dict[str, Any], score: float, message: str
+) -> None:
+    study = tmp_path / "study.db"
+    tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, study=study, **QUIET)
+    known = optuna.load_study(storage=f"sqlite:///{study}", study_name="diffor")
+    given = {
+        name: optuna.distributions.FloatDistribution(*some, log=True)
+        if isinstance(some, tuple)
+        else optuna.distributions.CategoricalDistribution(some)
+        for name, some in distributions.items()
+    }
+    known.add_trial(optuna.trial.create_trial(params=params, distributions=given, value=score))
+    with pytest.raises(ValueError, match=f"study must hold trials of this search, but trial 1 of .*{message}"):
+        tune(DiffoRRegressor(**TINY), X, Y, n_trials=3, study=study, **QUIET)
+
+
+def test_settings_in_line_that_the_search_never_asked_for_are_refused(tmp_path: Path) -> None:
+    study = tmp_path / "study.db"
+    tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, study=study, **QUIET)
+    optuna.load_study(storage=f"sqlite:///{study}", study_name="diffor").enqueue_trial({"learning_rate": 1e9})
+    with pytest.raises(
+        ValueError, match=r"trial 1 of .* sets 'learning_rate', which it never does; choose another file"
+    ):
+        tune(DiffoRRegressor(**TINY), X, Y, n_trials=3, study=study, **QUIET)
+
+
+def test_a_pipe_is_no_study(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "study.db")
+    with pytest.raises(ValueError, match=r"study must be a file, but .*study\.db is none"):
+        tune(DiffoRRegressor(**TINY), X, Y, n_trials=1, study=tmp_path / "study.db", **QUIET)

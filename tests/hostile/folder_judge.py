@@ -17,7 +17,7 @@ import pandas as pd
 
 def judge(base: Path, folder: Path, name: str) -> dict[str, object]:
     """What loading and asking a folder gives."""
-    from folders import answers_of
+    from folder_models import answers_of
 
     import diffor
     from diffor.errors import UserError
@@ -50,7 +50,7 @@ def judge(base: Path, folder: Path, name: str) -> dict[str, object]:
 def main() -> None:
     """Judge folders until there are no more."""
     base, most = Path(sys.argv[1]), int(sys.argv[2])
-    import folders  # noqa: F401
+    import folder_models  # noqa: F401
 
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     warnings.simplefilter("ignore")

@@ -15,7 +15,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from folders import make_case, save_models
+from folder_models import save_models
+from folders import make_case
 
 CASES = 240
 MEMORY = 6 * 2**30

@@ -3,6 +3,7 @@ import pytest
 import torch
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
+from diffor.files.schema import MisfitError
 from diffor.priors import trees as trees_module
 from diffor.priors.forest import MAX_TREE_DEPTH, N_TREES, _nodes
 from diffor.priors.trees import (
@@ -116,3 +117,46 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(trees_module.importlib, "import_module", refuse)
     with pytest.raises(ImportError, match="pip install lightgbm, or use prior='trees'"):
         trees_module.grow_by_lightgbm(make_task(), Growth(2, 2, 0.1, 4, 5), seed=0)
+
+
+def grown_trees():
+    x, y = make_rows(300)
+    trees = flatten(HistGradientBoostingRegressor(max_iter=6, max_depth=4).fit(x, y), 6)
+    return join_trees([trees, trees], [0, 0], 5, 5)
+
+
+def test_trees_that_were_grown_are_found_sound():
+    grown_trees().check("trees", 5)
+    flatten_nodes([], 0.5).check("trees", 1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_stay_inside_whatever_passes_the_check(seed):
+    """Of trees with a few entries changed at random, those that pass end in a leaf for every row."""
+    draw, trees = np.random.default_rng(seed), grown_trees()
+    tables = {name: table.clone() for name, table in trees._asdict().items()}
+    name = ("child", "roots", "feature", "limit")[seed % 4]
+    places = draw.integers(0, len(tables[name]), 2)
+    change = {"child": draw.integers(-2, len(trees.child) + 2, 2), "roots": draw.integers(0, len(trees.child), 2),
+              "feature": draw.integers(-1, 7, 2), "limit": draw.choice([np.nan, np.inf, -np.inf, 0.0], 2)}  # fmt: skip
+    tables[name][places] = torch.from_numpy(change[name]).to(tables[name].dtype)
+    changed = trees._replace(**tables)
+    is_same = all(torch.equal(one, other) for one, other in zip(trees, changed, strict=True))
+    try:
+        changed.check("trees", 5)
+    except MisfitError:
+        assert not is_same
+        return
+    rows = torch.from_numpy(make_rows(200, seed=2)[0])
+    answers = changed.predict(rows, len(changed.child))
+    assert bool(answers.isfinite().all())
+    assert name in ("feature", "limit") or is_same  # no other way to lead through the same nodes was drawn
+
+
+def test_a_leaf_that_is_shared_by_two_nodes_is_refused():
+    trees = grown_trees()
+    inner = torch.nonzero(trees.child != torch.arange(len(trees.child)))[:, 0]
+    child = trees.child.clone()
+    child[inner[0]] = child[inner[1]]  # rows would multiply level by level
+    with pytest.raises(MisfitError, match=r"trees\.child must lead from each root to all nodes of its tree, once each"):
+        trees._replace(child=child).check("trees", 5)

@@ -4,6 +4,7 @@ import stat
 
 import pytest
 import torch
+from safetensors.torch import save as tensors_to_bytes
 
 from diffor.files.atomic import DataError
 from diffor.training.checkpoint import (
@@ -12,6 +13,7 @@ from diffor.training.checkpoint import (
     WEIGHTS,
     CheckpointError,
     checkpoint_lock,
+    digest_of,
     load_folder,
     pack,
     save_folder,
@@ -149,3 +151,40 @@ def test_names_that_no_folder_can_have_are_refused(tmp_path, name):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(CheckpointError, match="is not a folder"):
         load_folder(tmp_path / name)
+
+
+def test_digests_are_of_names_kinds_shapes_and_facts():
+    known = digest_of(TENSORS, {"step": 1})
+    assert known == digest_of(dict(reversed(TENSORS.items())), {"step": 1})
+    others = [
+        ({"a": TENSORS["a"], "c": TENSORS["b"]}, {"step": 1}),
+        (TENSORS | {"a": TENSORS["a"].double()}, {"step": 1}),
+        (TENSORS | {"a": TENSORS["a"].reshape(3, 2)}, {"step": 1}),
+        (TENSORS | {"a": TENSORS["a"] + 1e-6}, {"step": 1}),
+        (TENSORS, {"step": 2}),
+    ]
+    assert known not in [digest_of(*other) for other in others]
+    assert digest_of({"x": torch.tensor(True), "y": torch.zeros(0, 3)}, {}) != digest_of({}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"format": 2, "weights_sha256": "a", "format": 2}', "is damaged .*the name 'format' stands twice"),
+        ("[" * 100_000, "is damaged .*nested more than 32 deep"),
+        ('{"format": 2, "weights_sha256": "a", "x": NaN}', "is damaged .*NaN is no JSON number"),
+        ('{"format": 2, "weights_sha256": "a", "x": 1e999}', "is damaged .*Out of range float"),
+        ('{"format": 2, "weights_sha256": "a"}', "its config_sha256 does not belong to what it holds"),
+    ],
+)
+def test_a_configuration_is_strict_json_with_its_own_digest(folder, text, message):
+    (folder / CONFIG).write_text(text)
+    with pytest.raises(CheckpointError, match=message):
+        load_folder(folder)
+
+
+@pytest.mark.parametrize("facts", ["[]", "5", "[" * 100_000, '"x"'])
+def test_facts_that_are_none_are_refused(tmp_path, facts):
+    (tmp_path / "state").write_bytes(tensors_to_bytes(TENSORS, metadata={"facts": facts}))
+    with pytest.raises(CheckpointError, match=r"is damaged or not a DiffoR file .*; restore or delete it"):
+        unpack(tmp_path / "state")

@@ -16,7 +16,7 @@ from diffor.core.row_noise import row_keys
 from diffor.encoders import TabularEncoder
 from diffor.methods import METHODS
 from diffor.methods.diffor import IncrementDiffusion
-from diffor.training.checkpoint import CheckpointError
+from diffor.training.checkpoint import CheckpointError, pack, unpack
 from diffor.training.loop import (
     STATE,
     Rows,
@@ -346,3 +346,40 @@ def test_diagnostics_survive_a_checkpoint(tmp_path):
     train(make_model(), make_rows(), None, config)
     again = train(make_model(), make_rows(), None, config)
     assert again.diagnostics == whole.diagnostics
+
+
+def spoil_history(facts, tensors):
+    facts["history"]["steps"] = "many"
+
+
+def spoil_a_weight(facts, tensors):
+    tensors["values"][3] += 1.0
+
+
+def lose_a_tensor(facts, tensors):
+    del tensors["average"]
+
+
+def cut_a_tensor(facts, tensors):
+    tensors["first"] = tensors["first"][:5]
+
+
+def lose_the_digest(facts, tensors):
+    del facts["digest"]
+
+
+@pytest.mark.parametrize("spoil", [spoil_history, spoil_a_weight, lose_a_tensor, cut_a_tensor, lose_the_digest])
+def test_a_damaged_checkpoint_is_not_continued(tmp_path, spoil):
+    config = replace(CONFIG, checkpoint_dir=str(tmp_path))
+    train(make_model(), make_rows(), None, config, fingerprint="one")
+    tensors, facts = unpack(tmp_path / STATE)
+    spoil(facts, tensors)
+    (tmp_path / STATE).write_bytes(pack(tensors, facts))
+    with pytest.raises(CheckpointError, match=r"is damaged: .*delete it to start anew"):
+        train(make_model(), make_rows(), None, config, fingerprint="one")
+
+
+def test_a_pipe_in_place_of_a_checkpoint_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / STATE)
+    with pytest.raises(CheckpointError, match="must be an ordinary file, but it is a pipe"):
+        train(make_model(), make_rows(), None, replace(CONFIG, checkpoint_dir=str(tmp_path)))

@@ -21,14 +21,11 @@ TRIAL_SIDE = 64
 def try_one_row(estimator: Any) -> None:
     """Ask about a row whose numbers are usual and whose categories were never seen; its answer must be a number."""
     with limit_threads(1), torch.inference_mode():
-        inputs, n_samples = _typical_row(estimator), 1
-        if estimator.settings_.method_settings.get("decoding") == "chain":
-            n_samples = 2
-        method = METHODS[estimator.settings_.method]
+        inputs, method = _typical_row(estimator), METHODS[estimator.settings_.method]
         device = next(iter(estimator.model_.state_dict().values())).device
         side = {name: torch.ones(1, device=device) for name in method.requires}
         keys = torch.zeros(1, dtype=torch.int64, device=device)
-        said = estimator.model_.predict(tuple(part.to(device) for part in inputs), keys, n_samples, **side)
+        said = estimator.model_.predict(tuple(part.to(device) for part in inputs), keys, 1, **side)
         levels = said.map(estimator.scale_.from_unit).quantile([0.05, 0.5, 0.95])
     if not np.isfinite(levels).all():
         raise MisfitError("the model answers with something other than a number")

@@ -180,6 +180,16 @@ def test_files_that_are_no_weights_are_refused(tmp_path):
     # A file that would run code when it is read.
     with pytest.raises(ValueError, match="but it is damaged or holds more than tensors"):
         load_weights(SmallConvNet(8), _saved({"a": np.random.default_rng()}, tmp_path))
+    state = SmallConvNet(8).state_dict()
+    name = next(iter(state))
+    spoilt = state | {name: torch.full_like(state[name], torch.nan)}
+    with pytest.raises(ValueError, match=f"must hold the weights of this SmallConvNet, but got not finite: {name}"):
+        load_weights(SmallConvNet(8), _saved(spoilt, tmp_path))
+    for strange in (state[name].to("meta"), state[name].flatten(1).to_sparse()):
+        with pytest.raises(ValueError, match=f"must hold plain tensors by name, but has others: {name}"):
+            load_weights(SmallConvNet(8), _saved(state | {name: strange}, tmp_path))
+    with pytest.raises(ValueError, match="must hold plain tensors by name, but has others: 5"):
+        load_weights(SmallConvNet(8), _saved({5: torch.zeros(1)}, tmp_path))
 
 
 def test_packaged_weights_come_from_the_package_or_with_a_message(monkeypatch, tmp_path):
