@@ -278,6 +278,8 @@ def make_case(seed: int, method: str | None = None) -> Case:
             doubts.append("one grade, which a method may have no use for")
         if kind == "listed":
             arguments["grades"] = ["low", "mid", "high", "never"]
+    if method != "diffor":
+        arguments["n_samples"] = 8  # methods that draw answer slowly
     if METHODS[method].has_chain and "n_steps" in inspect.signature(METHODS[method]).parameters:
         arguments["method_settings"] = {"n_steps": 8}
     if method == "diffor":
