@@ -139,7 +139,7 @@ def _table(draw: Draw, n: int, faults: list[str], doubts: list[str]) -> pd.DataF
     kinds = draw.choice(list(COLUMNS), int(draw.integers(1, 6))).tolist()
     if draw.random() < 0.06:
         kinds[0] = str(draw.choice(list(BAD_COLUMNS)))
-        faults.append(f"column of {kinds[0]}")
+        (doubts if kinds[0] == "beyond" else faults).append(f"column of {kinds[0]}")
     table = pd.concat([_column(draw, kind, n) for kind in kinds], axis=1)
     chosen, p = len(kinds), draw.random()
     if p < 0.75:
@@ -278,6 +278,8 @@ def make_case(seed: int, method: str | None = None) -> Case:
             doubts.append("one grade, which a method may have no use for")
         if kind == "listed":
             arguments["grades"] = ["low", "mid", "high", "never"]
+    if method != "diffor":
+        arguments["n_samples"] = 8  # methods that draw answer slowly
     if METHODS[method].has_chain and "n_steps" in inspect.signature(METHODS[method]).parameters:
         arguments["method_settings"] = {"n_steps": 8}
     if method == "diffor":
@@ -289,7 +291,7 @@ def make_case(seed: int, method: str | None = None) -> Case:
         case.weights = _pick(draw, WEIGHTS, BAD_WEIGHTS, n, faults, "weights")[1]
     if method == "diffor" and draw.random() < 0.2:
         case.groups = GROUPS[str(draw.choice(list(GROUPS)))](draw, n)
-    case.new = _new_rows(draw, X)
+    case.new = _new_rows(draw, _present(X, case.weights))
     if draw.random() < 0.1:
         case.X, case.new = _without_names(draw, case, doubts)
     return case
@@ -304,6 +306,13 @@ def _add_bounds(draw: Draw, y: Any, arguments: dict[str, Any], faults: list[str]
     else:
         reach = max(abs(low), abs(high), 1e-100)
         arguments["bounds"] = (low - reach, high + reach)
+
+
+def _present(X: pd.DataFrame, weights: Any) -> pd.DataFrame:
+    """The rows that have a weight: a column of the others may be of another kind."""
+    if not isinstance(weights, np.ndarray) or weights.shape != (len(X),) or not (weights > 0).any():
+        return X
+    return X[weights >= 1e-30 * np.nanmax(weights)]
 
 
 def _new_rows(draw: Draw, X: pd.DataFrame) -> pd.DataFrame:

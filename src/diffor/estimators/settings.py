@@ -143,7 +143,7 @@ def describe_parameters(kind: type) -> str:
     return "\n".join(lines)
 
 
-COUNT = Number(1, 2**40, is_whole=True)
+COUNT = Number(1, 10**9, is_whole=True)
 RATE = Number(0.0, 100.0, is_above=True)
 FLAG = Instance((bool, np.bool_), "True or False")
 OPTIONS = Instance(dict, "a dictionary of options by name", lambda given: all(isinstance(name, str) for name in given))
@@ -271,7 +271,7 @@ class CoreSettings:
         "Parts of the rows, each held out by one network of a kind; ``auto`` goes by the number of rows.",
         "auto",
         Word(("auto",)),
-        Number(2, 2**31, is_whole=True),
+        Number(2, 10**9, is_whole=True),
     )
     n_increments: int | str = setting(
         "Intervals of the target's range; ``auto`` goes by the priors' error.",
@@ -324,7 +324,7 @@ class Settings(TrainingSettings, CoreSettings):
         accurate=None,
         paper=None,
     )
-    max_folds: int = setting("Folds where rows are few.", 5, Number(2, 2**31, is_whole=True), fast=3, accurate=10)
+    max_folds: int = setting("Folds where rows are few.", 5, Number(2, 10**9, is_whole=True), fast=3, accurate=10)
     encoder_width: int = setting("Width of an encoder's layers.", 192, COUNT, fast=96, paper=256)
     encoder_layers: int = setting("Layers of an encoder.", 2, COUNT)
     encoder_dropout: float | str = setting(

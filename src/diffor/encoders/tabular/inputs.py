@@ -33,8 +33,6 @@ N_PIECES = 16
 """Pieces that a number is coded in, where its values allow."""
 NORMAL_MIDDLE_HALF = 1.349
 """Distance between the quartiles of a standard normal distribution."""
-FARTHEST = 1e300
-"""Numbers beyond have differences that are none any more."""
 FAR = 1e6  # units from the centre: the smooth clip has long reached its end there, and squares do not overflow
 
 
@@ -73,16 +71,16 @@ class NumericColumn:
         known = values[~np.isnan(values)]
         if len(known) == 0:
             return cls(name, 0.0, 0.0, False, holds="nothing")
-        farthest = int(np.abs(known).argmax())
-        if abs(known[farthest]) > FARTHEST:
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, centre, high = np.quantile(known, [0.25, 0.5, 0.75])
+            spread = float(high - low) / NORMAL_MIDDLE_HALF
+            if spread == 0:  # more than half of the rows share one value
+                spread = float(known.max() - known.min()) / 2
+        if not np.isfinite([centre, spread]).all():
             raise UserError(
-                f"column {name!r} must lie within {-FARTHEST} and {FARTHEST} to be trained on, but holds "
-                f"{known[farthest]}; divide it by a constant, or leave such values missing"
+                f"column {name!r} must have differences below 1e308, but reaches from {known.min()} to {known.max()}; "
+                "divide it by a constant"
             )
-        low, centre, high = np.quantile(known, [0.25, 0.5, 0.75])
-        spread = float(high - low) / NORMAL_MIDDLE_HALF
-        if spread == 0:  # more than half of the rows share one value
-            spread = float(known.max() - known.min()) / 2
         column = cls(name, float(centre), spread, bool(len(known) < len(values)), holds=holds)
         ends = np.unique(np.quantile(column.transform(known)[:, 0], np.linspace(0, 1, N_PIECES + 1)))
         if len(ends) > 1:
