@@ -97,6 +97,15 @@ def test_the_paper_is_cited():
     )
 
 
+def test_the_page_on_citing_agrees_with_the_file_for_programs():
+    page, cited = (ROOT / "docs" / "cite.md").read_text(), (ROOT / "CITATION.cff").read_text()
+    authors = re.findall(r"family-names: (\w+), given-names: (\w+)", cited)
+    assert len(authors) == 9
+    written = " ".join(page.split())
+    assert all(f"{family}, {given}" in written for family, given in authors)
+    assert f"version = {{{diffor.__version__}}}" in written
+
+
 FIT = """
 import numpy as np
 from diffor import DiffoRRegressor

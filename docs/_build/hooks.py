@@ -101,6 +101,8 @@ def site_link(found: re.Match[str], origin: Path, place: str) -> str:
         path = "docs/index.md"
     homes = {source: home for home, source in ELSEWHERE.items()}
     goal = homes.get(path) or path.removeprefix("docs/")
+    if file.is_dir():  # a site has no folders to look into; that page says what lies where
+        goal, anchor = "architecture.md", ""
     return f"]({os.path.relpath(goal, os.path.dirname(place) or '.')}{anchor})"
 
 

@@ -1,5 +1,7 @@
 """Every Python block of the pages runs, in the order of its page, as the site runs it."""
 
+import doctest
+import importlib
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,14 @@ def test_a_page_from_another_tool_shows_both_sides(place):
     blocks = python_blocks((ROOT / place).read_text(encoding="utf-8"))
     assert any(block.startswith("# pip install") for block in blocks)
     assert any("from diffor import DiffoR" in block for block in blocks)
+
+
+def test_the_examples_of_what_runs_pages_hold():
+    pytest.importorskip("griffe", reason="the site is an optional extra: docs")
+    for name in ("running", "runtime_docs"):
+        found = doctest.testmod(importlib.import_module(name))
+        assert found.attempted > 0
+        assert found.failed == 0
 
 
 def test_a_block_shows_what_it_printed_and_its_last_value():

@@ -71,6 +71,24 @@ def test_the_reference_has_signatures_parameters_and_no_roles_of_sphinx(site):
     assert "{parameters}" not in text
 
 
+@pytest.mark.parametrize(
+    ("link", "origin", "place", "expected"),
+    [
+        ("](../benchmarks/results/scale.json)", "docs/scaling.md", "scaling.md", "](benchmarks/results/scale.json)"),
+        ("](../comparison.md#when)", "docs/guides/values.md", "guides/values.md", "](../comparison.md#when)"),
+        ("](docs/extending.md)", "CONTRIBUTING.md", "contributing.md", "](extending.md)"),
+        ("](../README.md)", "docs/export.md", "export.md", "](index.md)"),
+        ("](../benchmarks/LOG.md)", "docs/one_call.md", "one_call.md", "](benchmarks/LOG.md)"),
+        ("](../examples)", "docs/one_call.md", "one_call.md", "](architecture.md)"),
+        ("](https://example.org)", "docs/one_call.md", "one_call.md", "](https://example.org)"),
+    ],
+)
+def test_links_of_the_project_are_those_of_the_site(link, origin, place, expected):
+    from hooks import LINK, site_link
+
+    assert LINK.sub(lambda found: site_link(found, ROOT / origin, place), link) == expected
+
+
 @pytest.fixture(scope="module")
 def address(site):
     class Quiet(SimpleHTTPRequestHandler):

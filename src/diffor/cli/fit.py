@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,16 +157,20 @@ def run(arguments: argparse.Namespace) -> None:
 
 def introduce(arguments: argparse.Namespace, table: pd.DataFrame, task: Task, rows: Rows) -> list[str]:
     """What was read, as lines to print before training; columns and targets that cannot be learned are refused."""
+    from diffor.core.grades import grade_codes
     from diffor.encoders import TabularInputs
     from diffor.estimators.fitting import settle_settings
 
     trial = make_estimator(arguments, task.grades)
-    settle_settings(trial)
-    if task.grades is None:
-        trial.settle_scale(rows.targets, rows.weights)
-    else:
-        trial.settle_grades(rows.targets)
-    TabularInputs().fit(rows.features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fit will say it, once
+        settle_settings(trial)
+        if task.grades is None:
+            trial.settle_scale(rows.targets, rows.weights)
+        else:
+            trial.settle_grades(rows.targets)
+            grade_codes(rows.targets, trial.grades_, "y")
+        TabularInputs().fit(rows.features)
     scale = None if task.grades is None else trial.grades_.tolist()
     scale = (float(trial.scale_.low), float(trial.scale_.high)) if scale is None else scale
     return describe_table(table[task.features], table[task.target], scale, arguments.bounds is not None)
