@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from doc_names import find, test_exists
 
 from diffor.bench.published import read_published
-from diffor.methods.diffor.networks import IncrementHeads, TransformerDenoiser
+from diffor.cli.main import _make_parser
+from diffor.methods.diffor.networks import Denoiser, IncrementHeads, TransformerDenoiser
+from diffor.methods.diffor.scale_heads import ScaleHeadsDenoiser
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -86,10 +89,11 @@ def test_ablation() -> None:
 
 
 def test_sizes_of_the_networks() -> None:
-    def count(network: TransformerDenoiser | IncrementHeads) -> int:
+    def count(network: Denoiser | IncrementHeads) -> int:
         return sum(one.numel() for one in network.parameters())
 
-    assert f"{count(TransformerDenoiser(8, 256)):,} of the transformer denoiser" in TEXT
+    for denoiser in (ScaleHeadsDenoiser(8, 256), TransformerDenoiser(8, 256)):
+        assert f"{count(denoiser):,} of the denoiser" in TEXT
     assert f"{count(IncrementHeads(8)):,} parameters" in TEXT
 
 
@@ -98,6 +102,29 @@ def test_diagnoses_are_of_clean_commits() -> None:
     assert len(files) >= 3
     for name in files:
         assert re.fullmatch(r"[0-9a-f]{12}", json.loads((PAGE.parents[1] / name).read_text())["commit"]), name
+
+
+def test_figures_that_are_called_older_are_older_than_heads_of_scales() -> None:
+    """The change of the preset ``paper``; a file made anew leaves the list."""
+    older = TEXT.split("## Which figures are older than the method")[1].split("\n## ")[0]
+    files = re.findall(r"\(\.\./(benchmarks/results/\w[\w-]*\.jsonl?)\)", older)
+    assert len(files) == 10
+    for name in files:
+        lines = (PAGE.parents[1] / name).read_text(encoding="utf-8")
+        contents = [json.loads(line) for line in lines.splitlines()] if name.endswith("l") else [json.loads(lines)]
+        assert all(one.get("when", one.get("date", "9")) < "2026-11-19T04:16" for one in contents), name
+    named = set(re.findall(r"results/[\w-]+-small\.json|results/diagnosis_\w+_paper\.json", TEXT))
+    assert named <= {name.removeprefix("benchmarks/") for name in files}
+
+
+def test_commands_can_be_typed() -> None:
+    parser, _ = _make_parser()
+    commands = [shlex.split(text) for text in re.findall(r"`diffor ((?:reproduce|bench) [^`]+)`", TEXT)]
+    assert len(commands) > 6
+    for words in commands:
+        assert parser.parse_args(words).command == words[0]
+    for script in re.findall(r"(benchmarks/[\w/]+\.(?:py|toml))", TEXT):
+        assert (PAGE.parents[1] / script).is_file(), script
 
 
 def test_what_is_called_reproduced_has_no_interval_that_holds_the_opposite() -> None:
