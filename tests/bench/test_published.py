@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import diffor.methods.baselines
 from diffor.bench import published
 from diffor.bench.published import PUBLISHED_FILE, read_published
 from diffor.datasets.paper.sets import AESTHETICS, AGE, LIFETIME, WATCH_TIME
+from diffor.encoders.images.aesthetics import AESTHETIC_ENCODERS
 from diffor.methods import METHODS
 from diffor.metrics import METRICS
 
@@ -146,6 +148,23 @@ def test_architectures_are_quoted(paper):
     quoted = {row.method for table in paper.tables for row in table.rows if row.kind == "architecture"}
     assert {"FaRL", "MUSIQ", "MaxViT", "TANet", "AesMamba"} <= quoted
     assert not quoted & {"NIMA", "POE", "UIAA", "AADB", "GoR", "DiffoR"}
+
+
+def test_architectures_name_the_encoder_that_is_built_like_them(paper):
+    named = {}
+    for row in (row for table in paper.tables for row in table.rows if row.kind == "architecture"):
+        *methods, encoder = re.findall(r"`([\w-]+)`", row.why_quoted)
+        named[row.method] = encoder
+        assert set(methods) <= set(METHODS)
+        assert "weights" in row.why_quoted
+    assert set(named.values()) == set(AESTHETIC_ENCODERS)
+    assert len(named) == len(AESTHETIC_ENCODERS)
+
+
+def test_several_scores_of_a_picture_are_told_of_where_there_are_none(paper):
+    assert any("value regression" in text for text in figure_of(paper, "icaa17k", "mae", "MT-A").caveats)
+    assert not any("value regression" in text for text in figure_of(paper, "spaq", "mae", "MT-A").caveats)
+    assert figure_of(paper, "spaq", "mae", "MT-A").row.ours == ("mt-a",)
 
 
 # Caveats of the committed file.

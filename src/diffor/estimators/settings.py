@@ -177,7 +177,9 @@ class TrainingSettings:
     )
     encoder: str | nn.Module = setting(
         "For images, a network by name (``small``, ``resnet18``, ``resnet34``, ``resnet50``, ``efficientnet-lite0``, "
-        "``timm:NAME``) or one of yours with ``out_features``; X is then a list of paths, a folder, a frame with a "
+        "``timm:NAME``; of photos' beauty, compact: ``rapid``, ``alamp``, ``mpada-patches``, ``mlsp``, ``hgcn``, "
+        "``musiq``, ``tanet``, ``delegate``, ``aesmamba``; with a file of weights ``maxvit``, of faces ``farl``) "
+        "or one of yours with ``out_features``; X is then a list of paths, a folder, a frame with a "
         "column ``path`` beside others, an array ``(n, height, width, 3)`` or a list of Pillow's images. ``plain``, "
         "``piecewise`` and ``periodic`` are networks of tables, without priors and folds.",
         "auto",
