@@ -34,7 +34,12 @@ class Judge:
     def start(self) -> None:
         command = [sys.executable, str(Path(__file__).with_name("folder_judge.py")), str(self.base), str(MEMORY)]
         paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+        # Threads that wait without rest, on a busy machine, take many times as long.
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "OMP_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE",
+        }
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -456,7 +456,8 @@ def choose_dropout(settings: Settings, n_rows: int) -> float:
 
 
 def check_method(settings: Settings) -> None:
-    """Refuse settings that the method's class does not take."""
+    """Refuse a method that does not exist, and settings that its class does not take."""
+    check_allowed("method", settings.method, (Word(METHODS),))
     known = [name for name in inspect.signature(METHODS[settings.method]).parameters if name != "n_features"]
     for name in settings.method_settings:
         if name not in known:
