@@ -151,7 +151,7 @@ def test_epochs_are_passes_over_the_training_rows():
     fit = {name: given.pop(name) for name in ("X_val", "y_val")}
     model = DiffoRRegressor("paper", epochs=3, early_stopping=False, **made, **given).fit(X, X[:, 0], **fit)
     assert (model.history_.steps, model.history_.stopped) == (11, "finished")
-    with pytest.raises(UserError, match="epochs must be a whole number from 1 to .* or None, but got epochs=0"):
+    with pytest.raises(UserError, match=r"epochs must be a whole number from 1 to .* or None, but got epochs=0"):
         DiffoRRegressor("paper", epochs=0).fit(X, X[:, 0])
 
 

@@ -72,7 +72,7 @@ CORE_STATE = Record({
 CONFORMAL = Record({"scores": NUMBERS, "n_rows": Whole(1, MANY), "widest": ListOf(Number(), 2, 2)})
 IMAGE_INPUTS = Record({"side": Whole(1, 1024), "crop": Number(1e-3, 1), "fit": Text(known=FITS),
                        "broken": Text(known=BROKEN_CHOICES), "n_workers": optional(Whole(0, 4096)),
-                       "cache_bytes": Whole(0, 2**60)})  # fmt: skip
+                       "cache_bytes": Whole(0, 2**60), "augment": Flag()})  # fmt: skip
 HELD_OUT = Record({"crps": Number(0), "mae": Number(0), "coverage_90": SHARE})
 DATA = Record({"rows": Whole(0, 2**60), "validation_rows": Whole(0, 2**60),
                "target": MapOf(Either((Number(), ListOf(Whole(0, 2**60)))))})  # fmt: skip
