@@ -94,7 +94,7 @@ def test_wrong_values_that_people_pass(estimator, name):
 
 OF_SOME = {
     (DiffoRRegressor, "prior"): [5, "zzz", ["trees", "zzz"], [5], {"trees": 1}, True, nn.Linear(1, 1)],
-    (DiffoRRegressor, "n_folds"): [1, 0, "x", 2.5, True],
+    (DiffoRRegressor, "n_folds"): [1, 0, 1001, "x", 2.5, True],
     (DiffoRRegressor, "n_increments"): [0, "x", 2.5, True, 10**9],
     (DiffoRRegressor, "bounds"): [5, "ab", (0,), (1, 0), (0, 0), (0, np.inf), ("a", "b"), (0, None), {0: 1}, (0, 1, 2)],
     (OrdinalRegressor, "method"): ["zzz", None, 5, "corn-"],

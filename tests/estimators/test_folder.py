@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 import diffor
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
@@ -132,12 +133,12 @@ def test_paths_addresses_and_threads_of_a_stranger_do_not_survive(fitted, tmp_pa
     change(tmp_path / "model", "params", "checkpoint_dir", str(tmp_path / "theirs"))
     change(tmp_path / "model", "params", "encoder_weights", "/dev/zero")
     change(tmp_path / "model", "settings", "encoder_weights", "/home/them/weights.pt")
-    change(tmp_path / "model", "params", "n_jobs", 4000)
+    change(tmp_path / "model", "params", "n_jobs", 1024)
     model = diffor.load(tmp_path / "model")
     assert (model.checkpoint_dir, model.log_to, model.encoder_weights) == (None, None, None)
     assert model.settings_.encoder_weights == "weights.pt"
     X, y = make_rows()
-    assert np.array_equal(model.predict(X), fitted.predict(X))  # 4,000 threads would end the process
+    assert np.array_equal(model.predict(X), fitted.predict(X))  # not with a thousand threads
     model.set_params(n_jobs=None).fit(X, y)
     assert not (tmp_path / "theirs").exists()
     change(tmp_path / "model", "params", "log_to", "mlflow:http://192.0.2.1/")
@@ -148,7 +149,7 @@ def test_paths_addresses_and_threads_of_a_stranger_do_not_survive(fitted, tmp_pa
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("params", "n_jobs"), 10**9, r"params\.n_jobs must be a whole number from -1024 to 4096, but is 1000000000"),
+        (("params", "n_jobs"), 10**9, r"params\.n_jobs must be -1 or a whole number from 1 to 1024 or null, but is 10"),
         (("params", "device"), "meta", r"params\.device must be text like .*, but is 'meta'"),
         (("params", "max_steps"), "x", r"params\.max_steps must be a whole number"),
         (("params", "unheard_of"), 1, r"params\.unheard_of is not known here; a newer DiffoR may have written it"),
@@ -172,6 +173,9 @@ def test_paths_addresses_and_threads_of_a_stranger_do_not_survive(fitted, tmp_pa
         (("classes",), ["a"], "SCALES|scale"),
         (("images",), {"side": 10**9}, r"images\.(crop|side) must be"),
         (("seed",), -1, "seed must be a whole number"),
+        (("held_out", "coverage_90"), 1.5, r"held_out\.coverage_90 must be a number from 0 to 1, but is 1\.5"),
+        (("held_out", "crps"), 10**400, r"held_out\.crps must be a number from 0 to .*, but is a number of very many"),
+        (("held_out",), {"crps": 1.0}, r"held_out\.mae must be there, but is missing"),
     ],
 )  # fmt: skip
 def test_values_that_no_model_has_are_named_before_anything_is_made(fitted, tmp_path, path, value, message):
@@ -261,18 +265,31 @@ def test_every_method_comes_back_from_its_folder(name, tmp_path):
     assert np.array_equal(again.predict(X, **side), model.predict(X, **side))
 
 
-def test_loading_leaves_everybodys_random_numbers_alone(fitted, tmp_path):
-    fitted.save(tmp_path / "model")
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    diffor.load(tmp_path / "model")
-    assert torch.equal(torch.rand(3), expected)
+@pytest.mark.parametrize("which", ["fitted", "encoded"])
+def test_loading_leaves_everybodys_random_numbers_alone(which, request, tmp_path):
+    request.getfixturevalue(which).save(tmp_path / "model")
+    before, seen = torch.get_rng_state(), []
+    # Not even while networks are made: another thread would draw other numbers then.
+    hook = register_module_parameter_registration_hook(lambda *_: seen.append(torch.get_rng_state()))
+    try:
+        diffor.load(tmp_path / "model")
+    finally:
+        hook.remove()
+    assert len(seen) > 2
+    assert all(torch.equal(state, before) for state in [*seen, torch.get_rng_state()])
+
+
+def test_scores_of_rows_held_out_are_saved(fitted, encoded, tmp_path):
+    fitted.save(tmp_path / "fitted")
+    encoded.save(tmp_path / "encoded")
+    assert fitted.held_out_scores_ is not None
+    assert diffor.load(tmp_path / "fitted").held_out_scores_ == fitted.held_out_scores_
+    assert diffor.load(tmp_path / "encoded").held_out_scores_ is None
 
 
 def test_nothing_is_saved_that_would_not_be_loaded():
     X, y = make_rows()
     model = DiffoRClassifier("fast", **QUICK).fit(X, np.digitize(y, [5]))
     model.set_params(n_jobs=10**9)
-    with pytest.raises(MisfitError, match=r"params\.n_jobs must be a whole number from -1024 to 4096"):
+    with pytest.raises(MisfitError, match=r"params\.n_jobs must be -1 or a whole number from 1 to 1024 or null, but"):
         state_of(model)

@@ -46,9 +46,8 @@ def test_the_summary_says_what_the_model_is(model):
 
 def test_a_saved_model_has_the_same_summary(model, tmp_path):
     model.save(tmp_path / "model")
-    again, facts = facts_of(diffor.load(tmp_path / "model")), facts_of(model)
-    assert facts["held-out rows"].startswith(again.pop("held-out rows").split(" at step")[0])
-    assert again == {name: words for name, words in facts.items() if name != "held-out rows"}
+    assert "90 % intervals hold" in facts_of(model)["held-out rows"]
+    assert facts_of(diffor.load(tmp_path / "model")) == facts_of(model)
 
 
 def test_a_calibrated_model_says_so(model):

@@ -50,7 +50,7 @@ def make_models(folder: Path) -> dict[str, tuple[Any, Any]]:
     images = {"encoder": "small", "encoder_settings": {"n_channels": 2},
               "image_settings": {"side": 16, "n_workers": 0, "crop": 1.0}}  # fmt: skip
     frozen = images | {"encoder_weights": weights, "freeze_backbone": True}
-    chain = {"n_increments": 3, "n_times": 20, "width": 16, "n_attention_heads": 2}
+    chain = {"n_increments": 3, "n_times": 20, "width": 16}
     made = {
         "crossed": crossed,
         "graded": DiffoRClassifier("fast", prior=["trees", "process-ranks", "forest"], grades=known, **QUICK).fit(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from diffor.errors import UserError, UserTypeError, did_you_mean
+from diffor.files.schema import Either, Nothing, Rule
 
 SHOWN = 80
 """Characters of a wrong value that a message shows."""
@@ -72,6 +73,8 @@ class Word:
 class Instance:
     """An object of some classes; ``test`` may ask more of it, and say what is wrong by an error of its own.
 
+    ``saved`` is what may stand for it in a file, where nothing is tested by running it; null unless told otherwise.
+
     >>> Instance((bool, np.bool_), "True or False").holds(1)
     False
     """
@@ -79,6 +82,7 @@ class Instance:
     kinds: type | tuple[type, ...]
     said: str
     test: Callable[[Any], object] = lambda _: True
+    saved: Rule = Nothing()
 
     def is_kind(self, value: Any) -> bool:
         """Whether the value is of one of the classes."""
@@ -93,6 +97,32 @@ class Instance:
 
 
 Allowed = tuple[Number | Word | Instance, ...]
+
+
+@dataclass(frozen=True)
+class Plain(Rule):
+    """A number or a word that a file holds as it is."""
+
+    allowed: Number | Word
+
+    def describe(self) -> str:
+        """The rule in words."""
+        return f"one of {self.allowed}" if ", " in str(self.allowed) else str(self.allowed)
+
+    def fits(self, value: Any) -> bool:
+        """Whether it is such a number or word."""
+        return self.allowed.holds(value)
+
+
+def saved_rule(allowed: Allowed, or_none: bool = False) -> Rule:
+    """What a parameter may be in a file: numbers and words as for users, and what stands for objects.
+
+    >>> saved_rule((Word((-1,)), Number(1, 1024, is_whole=True)), or_none=True).describe()
+    '-1 or a whole number from 1 to 1024 or null'
+    """
+    rules = [one.saved if isinstance(one, Instance) else Plain(one) for one in allowed]
+    is_there = any(rule.fits(None) for rule in rules)
+    return Either((*rules, *[Nothing()] * (or_none and not is_there)))
 
 
 def check_allowed(name: str, value: Any, allowed: Allowed, or_none: bool = False) -> None:
@@ -117,8 +147,21 @@ def check_fields(known: Iterable[Field[Any]], given: Mapping[str, Any]) -> None:
     """Refuse given values that their fields do not allow; None leaves the choice to the preset where it may."""
     for one in known:
         if one.name in given:
-            or_none = one.default is None or None in one.metadata.get("presets", {}).values()
-            check_allowed(one.name, given[one.name], one.metadata["allowed"], or_none)
+            check_allowed(one.name, given[one.name], one.metadata["allowed"], may_be_none(one))
+
+
+def may_be_none(one: Field[Any]) -> bool:
+    """Whether a parameter may be None: where that is its default, or what a preset says."""
+    return one.default is None or None in one.metadata.get("presets", {}).values()
+
+
+def saved_rules(known: Iterable[Field[Any]], is_resolved: bool = False) -> dict[str, Rule]:
+    """What each parameter may be in a file; where ``is_resolved``, only presets may have left it None."""
+    rules: dict[str, Rule] = {}
+    for one in known:
+        or_none = None in one.metadata["presets"].values() if is_resolved else may_be_none(one)
+        rules[one.name] = saved_rule(one.metadata["allowed"], or_none)
+    return rules
 
 
 def shown(value: Any) -> str:

@@ -31,6 +31,7 @@ from diffor.estimators.folder import restore, state_of
 from diffor.estimators.inputs import ImageReader, PassedRows
 from diffor.estimators.rows import RowReader, choose_device
 from diffor.estimators.settings import FLAG, PATH, Settings, TrainingSettings, parameter, with_parameters
+from diffor.files.schema import Text
 from diffor.methods import METHODS
 from diffor.priors import FittedPriors
 from diffor.training.checkpoint import CheckpointError, load_folder, save_folder
@@ -59,7 +60,12 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
     device: str = parameter(
         "Where to compute; ``auto`` takes a GPU if there is one.",
         "auto",
-        Instance(str, "'auto', 'cpu', 'cuda' or 'cuda:NUMBER'", choose_device),
+        Instance(
+            str,
+            "'auto', 'cpu', 'cuda' or 'cuda:NUMBER'",
+            choose_device,
+            Text(pattern=r"(auto|cpu|cuda|mps|xpu)(:\d{1,3})?"),  # of another machine, perhaps
+        ),
     )
     n_jobs: int | None = parameter(
         "CPU threads, never more than there are CPUs; one if None, all if -1.",

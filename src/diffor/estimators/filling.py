@@ -21,6 +21,7 @@ from torch.nn.modules.module import (
 )
 from torch.overrides import TorchFunctionMode
 
+from diffor.core.draws import OwnDraws
 from diffor.core.method import OrdinalModel
 from diffor.files.schema import MisfitError
 from diffor.methods.diffor.borders import Borders
@@ -36,7 +37,7 @@ SPARE_TENSORS, SPARE_NUMBERS = 1000, 10_000_000
 
 def filled(make: Callable[[], Network], tensors: dict[str, Tensor]) -> Network:
     """The network that ``make`` makes, with saved tensors in it, or what does not agree."""
-    with torch.random.fork_rng(devices=[]):  # first weights are drawn, and nobody else's draws are to change by it
+    with OwnDraws():  # first weights are drawn, and nobody else's draws, in other threads too, are to change by it
         with Sketching(), _no_larger_than(tensors):
             sketch = make()
             _fit_borders(sketch, tensors)

@@ -214,8 +214,8 @@ def _note_held_out(model: OrdinalEstimator, prediction: Prediction, y: Array, we
     low, high = prediction.interval(0.9).T
     model.held_out_scores_ = {
         "crps": model.history_.best_score,
-        "mae": mae(y, prediction.statistic("median"), sample_weight=weights),
-        "coverage_90": coverage(y, low, high, sample_weight=weights),
+        "mae": float(mae(y, prediction.statistic("median"), sample_weight=weights)),
+        "coverage_90": float(coverage(y, low, high, sample_weight=weights)),
     }
     if isinstance(model.scale_, GradeScale):
         model.scale_.spread = Spread.of(grade_probabilities(prediction, model.scale_.n_grades), weights)

@@ -54,12 +54,13 @@ def state_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "core": core_state(estimator.model_) if isinstance(estimator.model_, CrossFitted) else None,
         "seed": estimator.seed_,
         "history": asdict(estimator.history_),
+        "held_out": estimator.held_out_scores_,
         "data": estimator.data_summary_,
         "conformal": None if estimator.conformal_ is None else estimator.conformal_.to_json(),
         "images": None if estimator.images_ is None else estimator.images_.inputs.to_json(),
         **_grades_state(estimator),
     }
-    check_config(config, set(type(estimator)._get_param_names()))  # nothing is saved that would not be loaded
+    check_config(config, type(estimator))  # nothing is saved that would not be loaded
     beside = {} if estimator.priors_ is None else estimator.priors_.to_tensors()
     if estimator.images_ is not None:
         beside |= estimator.images_.tensors()
@@ -71,7 +72,7 @@ def restore(
 ) -> Any:
     """Rebuild an estimator from what its folder holds, or say that the parts do not fit."""
     try:
-        check_config(config, set(kind._get_param_names()))
+        check_config(config, kind)
         check_network(folder, config, encoder)
         estimator = estimator_of(kind, config, tensors, encoder)
         try_one_row(estimator)
@@ -100,6 +101,7 @@ def estimator_of(kind: type, config: dict[str, Any], tensors: dict[str, Tensor],
     estimator.settings_ = Settings(**(settings | file_name_only(settings)))
     estimator.seed_ = int(config["seed"])
     estimator.history_ = History(**config["history"])
+    estimator.held_out_scores_ = config["held_out"]
     estimator.data_summary_ = config["data"]
     _restore_columns(estimator, config)
     _restore_scale(estimator, config)

@@ -1,7 +1,8 @@
 """What ``config.json`` of a model folder may hold: every value with its kind and range, and what must agree with what.
 
 Ranges bound what a folder can ask of memory and time before anything is made from it. They are wide: no model that was
-fitted in earnest comes near them, and saving checks them too.
+fitted in earnest comes near them, and saving checks them too. Settings and arguments of estimators are not told here:
+their fields say what they may be, for users and for files alike.
 """
 
 from __future__ import annotations
@@ -11,17 +12,15 @@ from dataclasses import fields
 from itertools import pairwise
 from typing import Any
 
-from diffor.core.grades import ALL_DECISIONS
 from diffor.core.pixels import FITS
 from diffor.core.target import TRANSFORMS
 from diffor.encoders import ENCODERS
 from diffor.encoders.images.choice import NETWORK, ImageChoice, reads_images
 from diffor.encoders.images.inputs import BROKEN_CHOICES
-from diffor.encoders.images.networks import IMAGE_ENCODERS
-from diffor.estimators.cross_fitting import KINDS
+from diffor.estimators.allowed import saved_rules
 from diffor.estimators.ensemble import IMAGES
 from diffor.estimators.saved_params import from_json_params
-from diffor.estimators.settings import NAMES, Settings
+from diffor.estimators.settings import NAME, Settings
 from diffor.files.schema import (
     Either,
     Flag,
@@ -43,70 +42,9 @@ MANY = 10**9
 SIZE = 10_000
 """Units of a layer, bins of a method, and the like."""
 LAYERS = 1000
-NAME = Text(10_000)
+SHARE = Number(0, 1)
 PLAIN = Either((NAME, Flag(), Number()))
 """A name of a column or a grade."""
-WORDS = Either((Nothing(), NAME, ListOf(NAME, most=100)))
-SHARE = Number(0, 1)
-POSITIVE = Number(1e-300, float("inf"))
-DEVICES = Text(pattern=r"(auto|cpu|cuda|mps|xpu)(:\d{1,3})?")
-ENCODER = Either((Text(known=("auto", NETWORK, *ENCODERS, *IMAGE_ENCODERS)), Text(200, pattern=r"timm:[\w.\-]+")))
-OPTION = Either((Nothing(), Flag(), Whole(-SIZE, SIZE), Number(-1e9, 1e9), Text(200), ListOf(Number(-1e9, 1e9), 0, 16)))
-
-VALUES: dict[str, Rule] = {
-    "preset": Text(known=NAMES),
-    "method": Text(known=METHODS),
-    "method_settings": MapOf(OPTION),
-    "encoder": ENCODER,
-    "max_steps": Whole(0, MANY),
-    "batch_size": Whole(1, MANY),
-    "learning_rate": POSITIVE,
-    "weight_decay": Number(0, 1e6),
-    "patience": Whole(1, MANY),
-    "evaluate_every": Whole(1, MANY),
-    "n_samples": Whole(1, 100_000),
-    "encoder_weights": optional(NAME),
-    "encoder_settings": MapOf(OPTION),
-    "image_settings": MapOf(OPTION),
-    "freeze_backbone": Flag(),
-    "backbone_learning_rate": POSITIVE,
-    "max_levels": Whole(1, MANY),
-    "epochs": Whole(1, MANY),
-    "early_stopping": Flag(),
-    "accumulate": Whole(1, MANY),
-    "prior": WORDS,
-    "large_prior": WORDS,
-    "n_folds": Either((Text(known=("auto",)), Whole(2, LAYERS))),
-    "max_folds": Whole(1, LAYERS),
-    "n_increments": Either((Text(known=("auto",)), Whole(1, SIZE))),
-    "keep_out_of_fold": Flag(),
-    "diagnose": Flag(),
-    "transform": Text(known=TRANSFORMS),
-    "n_members": Whole(1, LAYERS),
-    "kinds": ListOf(Text(known=KINDS), most=len(KINDS) * 4),
-    "encoder_width": Whole(1, SIZE),
-    "encoder_layers": Whole(0, LAYERS),
-    "encoder_dropout": Either((Text(known=("auto",)), SHARE)),
-    "warmup_share": SHARE,
-    "decay": Flag(),
-    "ema": SHARE,
-    "gradient_clip": POSITIVE,
-    "time_limit": POSITIVE,
-    "checkpoint_dir": NAME,
-    "device": DEVICES,
-    "n_jobs": Whole(-1024, 4096),
-    "random_state": Whole(-(2**63), 2**64),
-    "verbose": Either((Flag(), Whole(-100, 100))),
-    "log_to": Nothing(),
-    "validation_fraction": SHARE,
-    "bounds": ListOf(Number(), 2, 2),
-    "grades": ListOf(PLAIN, 0, 1_000_000),
-    "decision": Text(known=ALL_DECISIONS),
-}
-"""Settings and arguments of estimators by name; of arguments each may also be null, where the preset decides."""
-MAY_BE_NULL = ("encoder_weights", "backbone_learning_rate", "max_levels", "epochs")
-"""Settings that no preset has a value for."""
-
 SIZES = {"n_units": MANY, "n_annealing_steps": MANY, "n_warmup_steps": MANY, "n_nodes": 100, "n_layers": LAYERS}
 """Largest whole numbers of methods' own settings, where they are not ``SIZE``."""
 
@@ -134,7 +72,8 @@ CORE_STATE = Record({
 CONFORMAL = Record({"scores": NUMBERS, "n_rows": Whole(1, MANY), "widest": ListOf(Number(), 2, 2)})
 IMAGE_INPUTS = Record({"side": Whole(1, 1024), "crop": Number(1e-3, 1), "fit": Text(known=FITS),
                        "broken": Text(known=BROKEN_CHOICES), "n_workers": optional(Whole(0, 4096)),
-                       "cache_bytes": Whole(0, 2**60)})  # fmt: skip
+                       "cache_bytes": Whole(0, 2**60), "augment": Flag()})  # fmt: skip
+HELD_OUT = Record({"crps": Number(0), "mae": Number(0), "coverage_90": SHARE})
 DATA = Record({"rows": Whole(0, 2**60), "validation_rows": Whole(0, 2**60),
                "target": MapOf(Either((Number(), ListOf(Whole(0, 2**60)))))})  # fmt: skip
 ANYTHING = Record({}, open_to_others=True)
@@ -144,7 +83,8 @@ CONFIG = Record(
     {
         "version": Text(100), "estimator": Text(100), "params": ANYTHING, "settings": ANYTHING,
         "columns": ListOf(ANYTHING), "named_columns": Flag(), "scale": ANYTHING, "encoders": ListOf(NAME, 0, LAYERS),
-        "core": optional(CORE_STATE), "seed": Whole(0, 2**63), "history": HISTORY, "data": optional(DATA),
+        "core": optional(CORE_STATE), "seed": Whole(0, 2**63), "history": HISTORY,
+        "held_out": optional(HELD_OUT), "data": optional(DATA),
         "conformal": optional(CONFORMAL), "images": optional(IMAGE_INPUTS),
     },
     {
@@ -155,12 +95,12 @@ CONFIG = Record(
 )  # fmt: skip
 
 
-def check_config(config: Any, known: set[str]) -> None:
-    """Refuse a configuration that no fitted estimator has; ``known`` are the arguments of its class."""
+def check_config(config: Any, kind: type) -> None:
+    """Refuse a configuration that no fitted estimator of this class has."""
     CONFIG.check(config, "")
     params, settings = from_json_params(config["params"]), from_json_params(config["settings"])
-    _check_values(params, "params", known, is_open=True)
-    _check_values(settings, "settings", {one.name for one in fields(Settings)}, is_open=False)
+    _check_values(params, "params", saved_rules(fields(kind)))
+    _check_values(settings, "settings", saved_rules(fields(Settings), is_resolved=True))
     merged = Settings(**settings)
     _check_method(merged, "settings.method_settings")
     _check_columns(config["columns"], config["named_columns"])
@@ -170,13 +110,12 @@ def check_config(config: Any, known: set[str]) -> None:
         _check_conformal(config["conformal"])
 
 
-def _check_values(values: dict[str, Any], where: str, known: set[str], is_open: bool) -> None:
-    """Arguments or settings, each by its rule; where ``is_open``, each may also be left to the preset."""
+def _check_values(values: dict[str, Any], where: str, rules: dict[str, Rule]) -> None:
+    """Arguments or settings, each by the rule of its field."""
     for name, value in values.items():
-        if name not in known:
+        if name not in rules:
             raise MisfitError(f"{where}.{name[:80]} is not known here; a newer DiffoR may have written it")
-        if value is not None or not (is_open or name in MAY_BE_NULL):
-            VALUES[name].check(value, f"{where}.{name}")
+        rules[name].check(value, f"{where}.{name}")
 
 
 def _check_method(settings: Settings, where: str) -> None:

@@ -26,7 +26,9 @@ from diffor.estimators.allowed import Instance, Word
 from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, open_sets, probable_sets, set_scores
 from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
+from diffor.estimators.folder_schema import PLAIN
 from diffor.estimators.settings import parameter, with_parameters
+from diffor.files.schema import ListOf
 
 Self = TypeVar("Self", bound="GradeEstimator")
 
@@ -45,7 +47,7 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
     grades: Any = parameter(
         "The grades from lowest to highest; without it the order is that of an ordered pandas category, or of sorting.",
         None,
-        Instance(object, "a list of grades, lowest first", list_grades),
+        Instance(object, "a list of grades, lowest first", list_grades, ListOf(PLAIN, 0, 1_000_000)),
     )
     decision: str = parameter(DECISION, "median", Word(ALL_DECISIONS))
 

@@ -21,6 +21,7 @@ from diffor.encoders.images.networks import IMAGE_ENCODERS, TIMM
 from diffor.errors import UserError, did_you_mean
 from diffor.estimators.allowed import Instance, Number, Word, check_allowed, check_fields
 from diffor.estimators.cross_fitting import KINDS
+from diffor.files import schema
 from diffor.methods import METHODS
 from diffor.priors import make_prior
 from diffor.training.loop import TrainConfig
@@ -145,10 +146,31 @@ def describe_parameters(kind: type) -> str:
 
 COUNT = Number(1, 10**9, is_whole=True)
 RATE = Number(0.0, 100.0, is_above=True)
-FLAG = Instance((bool, np.bool_), "True or False")
-OPTIONS = Instance(dict, "a dictionary of options by name", lambda given: all(isinstance(name, str) for name in given))
-PATH = Instance((str, Path), "a path", lambda path: str(path) != "")
+FLAG = Instance((bool, np.bool_), "True or False", saved=schema.Flag())
+OPTION = schema.Either((
+    schema.Nothing(), schema.Flag(), schema.Whole(-10_000, 10_000), schema.Number(-1e9, 1e9), schema.Text(200),
+    schema.ListOf(schema.Number(-1e9, 1e9), 0, 16),
+))  # fmt: skip
+"""What a file may hold of an option; what reads it asks more of it."""
+OPTIONS = Instance(
+    dict,
+    "a dictionary of options by name",
+    lambda given: all(isinstance(name, str) for name in given),
+    saved=schema.MapOf(OPTION),
+)
+NAME = schema.Text(10_000)
+"""A name or a path in a file."""
+PATH = Instance((str, Path), "a path", lambda path: str(path) != "", saved=NAME)
+SAVED_PRIOR = schema.Either((schema.Nothing(), NAME, schema.ListOf(NAME, most=100)))
+SAVED_NETWORK = schema.Either((
+    schema.Text(known=(NETWORK, *IMAGE_ENCODERS)), schema.Text(200, pattern=rf"{TIMM}[\w.\-]+"),
+))  # fmt: skip
+SAVED_KINDS = schema.ListOf(schema.Text(known=KINDS), most=len(KINDS) * 4)
+# Each fold, member and layer is a network's or a layer's worth of memory, which a file could ask for as well as a user.
+FOLDS = Number(2, 1000, is_whole=True)
 MEMBERS = Number(1, 1000, is_whole=True)
+LAYERS = Number(0, 1000, is_whole=True)
+WIDTH = Number(1, 10_000, is_whole=True)
 
 
 def check_prior(given: Any) -> None:
@@ -185,7 +207,10 @@ class TrainingSettings:
         "auto",
         Word(("auto", *ENCODERS)),
         Instance(
-            (str, nn.Module), f"for images {', '.join(IMAGE_ENCODERS)}, {TIMM}NAME or a network of yours", reads_images
+            (str, nn.Module),
+            f"for images {', '.join(IMAGE_ENCODERS)}, {TIMM}NAME or a network of yours",
+            reads_images,
+            SAVED_NETWORK,
         ),
         default="auto",
         paper="plain",
@@ -264,7 +289,7 @@ class CoreSettings:
         "``lightgbm``, ``catboost``), a regressor of yours, a list of these, or None for no advice; ``auto`` is the "
         "preset's.",
         ("trees", "process", "process-ranks"),
-        Instance(object, "names, regressors or None", check_prior),
+        Instance(object, "names, regressors or None", check_prior, SAVED_PRIOR),
         default="auto",
         fast=("trees", "process"),
         paper=(),
@@ -273,7 +298,7 @@ class CoreSettings:
         "Parts of the rows, each held out by one network of a kind; ``auto`` goes by the number of rows.",
         "auto",
         Word(("auto",)),
-        Number(2, 10**9, is_whole=True),
+        FOLDS,
     )
     n_increments: int | str = setting(
         "Intervals of the target's range; ``auto`` goes by the priors' error.",
@@ -312,7 +337,7 @@ class Settings(TrainingSettings, CoreSettings):
     kinds: Sequence[str] = setting(
         "Kinds of networks.",
         ("plain", "advised"),
-        Instance((tuple, list), "kinds of networks by name", check_kinds),
+        Instance((tuple, list), "kinds of networks by name", check_kinds, SAVED_KINDS),
         fast=("advised",),
         accurate=("plain", "waves", "advised", "slow"),
         paper=(),
@@ -321,14 +346,14 @@ class Settings(TrainingSettings, CoreSettings):
         # Of many rows ranks tell nothing beside the process on columns: 0 to -.5 % of CRPS without, on seven tables.
         "Priors of tables with many rows, where they are to be others.",
         ("trees", "process"),
-        Instance(object, "names, regressors or None", check_prior),
+        Instance(object, "names, regressors or None", check_prior, SAVED_PRIOR),
         fast=("trees",),
         accurate=None,
         paper=None,
     )
-    max_folds: int = setting("Folds where rows are few.", 5, Number(2, 10**9, is_whole=True), fast=3, accurate=10)
-    encoder_width: int = setting("Width of an encoder's layers.", 192, COUNT, fast=96, paper=256)
-    encoder_layers: int = setting("Layers of an encoder.", 2, COUNT)
+    max_folds: int = setting("Folds where rows are few.", 5, FOLDS, fast=3, accurate=10)
+    encoder_width: int = setting("Width of an encoder's layers.", 192, WIDTH, fast=96, paper=256)
+    encoder_layers: int = setting("Layers of an encoder.", 2, LAYERS)
     encoder_dropout: float | str = setting(
         "Share of an encoder's values that training hides.", "auto", Word(("auto",)), Number(0.0, 0.99), paper=0.1
     )

@@ -24,6 +24,7 @@ from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, interval_scores, open_intervals
 from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
 from diffor.estimators.settings import parameter, with_parameters
+from diffor.files.schema import ListOf, Number
 from diffor.methods import METHODS
 
 Self = TypeVar("Self", bound="ValueEstimator")
@@ -46,7 +47,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
     bounds: tuple[float, float] | None = parameter(
         "The legal range of the target (low, high); that of the training targets if None.",
         None,
-        Instance(object, "two finite numbers (low, high)", check_bounds),
+        Instance(object, "two finite numbers (low, high)", check_bounds, ListOf(Number(), 2, 2)),
     )
 
     def fit(
