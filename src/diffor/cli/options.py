@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -41,6 +42,13 @@ def as_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, but got {text!r}")
     return int(text)
+
+
+def as_folder(text: str) -> str:
+    """The path of a folder that exists."""
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"must be an existing folder, but {text} is none; check the path")
+    return text
 
 
 def as_seed(text: str) -> int:
