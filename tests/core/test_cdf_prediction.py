@@ -465,3 +465,15 @@ def test_coverage_outside_the_open_unit_interval_is_refused(coverage):
 def test_increments_of_no_intervals_are_refused(prediction, given):
     with refused("increments need at least one interval and low below high, but got "):
         prediction.increments(*given)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_row_alone_is_answered_as_among_others(seed):
+    random = np.random.default_rng(seed)
+    knots = np.sort(random.integers(0, 9, 12)).astype(float)
+    heights = np.sort(np.append(random.random((5, 10)).round(1), [[0.0, 1.0]] * 5, axis=1), axis=1)
+    rows, levels = CdfPrediction(knots, heights), np.linspace(0, 1, 21)
+    for place in range(5):
+        row = rows[place : place + 1]
+        assert np.array_equal(row.quantile(levels)[0], rows.quantile(levels)[place])
+        assert np.array_equal(row.interval(0.8)[0], rows.interval(0.8)[place])

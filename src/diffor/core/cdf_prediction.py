@@ -441,6 +441,8 @@ def _count_leading(shape: tuple[int, int], m: int, holds: Callable[[Places], NDA
 
 def _first_reaching(heights: Array, levels: Array) -> Places:
     """How many heights of each row are below each level. **Shape:** ``(n, m)`` and ``(n, q)`` -> ``(n, q)``."""
+    if len(heights) == 1:  # what a service is asked most
+        return np.asarray(np.searchsorted(heights[0], levels[0])[None])
     return _count_leading(
         (len(levels), levels.shape[1]), heights.shape[1], lambda place: _heights_at(heights, place) < levels
     )

@@ -74,6 +74,8 @@ class Prediction:
     @staticmethod
     def concatenate(parts: Sequence[Prediction]) -> Prediction:
         """Put the rows of several predictions one below the other: in closed form if all of them are."""
+        if len(parts) == 1:
+            return parts[0]
         points = [part.point for part in parts if part.point is not None]
         joined = np.concatenate(points) if points and len(points) == len(parts) else None
         return parts[0]._with_rows_of(parts, joined)

@@ -8,20 +8,25 @@ random about the row is computed from that key.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+Whole = TypeVar("Whole", Tensor, NDArray[np.int64])
 
 _GOLDEN = -7046029254386353131  # 2**64 / golden ratio, as a signed number: consecutive multiples spread evenly
 _SMALLEST = 2.0**-24  # keeps uniforms inside (0, 1) in single precision, so normal draws stay within 5.3
 
 
-def _shift_right(value: Tensor, bits: int) -> Tensor:
+def _shift_right(value: Whole, bits: int) -> Whole:
     """Shift without copying the sign, as an unsigned 64-bit number would."""
     return (value >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def _mix(value: Tensor) -> Tensor:
+def _mix(value: Whole) -> Whole:
     """Scatter 64-bit numbers so that similar inputs give unrelated outputs (the splitmix64 finaliser)."""
     value = (value ^ _shift_right(value, 30)) * -4658895280553007687
     value = (value ^ _shift_right(value, 27)) * -7723592293110705685
@@ -40,14 +45,20 @@ def row_keys(columns: tuple[Tensor, ...], seed: int) -> Tensor:
     (True, False)
     """
     n = columns[0].shape[0]
-    key = torch.full((n,), seed, dtype=torch.int64)
+    key = np.full(n, seed, dtype=np.int64)  # numpy begins sooner than torch, which is most of the time of a single row
     for place, column in enumerate(columns):
         flat = column.detach().cpu().reshape(n, -1)
         if flat.dtype.is_floating_point:
             flat = (flat.float() + 0.0).view(torch.int32)  # adding 0 makes -0.0 and 0.0 one value
-        position = _mix(torch.arange(1, flat.shape[1] + 1, dtype=torch.int64) * _GOLDEN + place)
-        key = _mix(key + _mix(flat.to(torch.int64) + position).sum(dim=1))
-    return _mix(key)
+        values = flat.numpy().astype(np.int64) + _of_positions(flat.shape[1], place)
+        key = _mix(key + _mix(values).sum(axis=1))
+    return torch.from_numpy(_mix(key))
+
+
+@lru_cache(maxsize=64)
+def _of_positions(n_values: int, place: int) -> NDArray[np.int64]:
+    """What tells the values of a row apart. **Shape:** ``(n_values,)``."""
+    return _mix(np.arange(1, n_values + 1, dtype=np.int64) * _GOLDEN + place)
 
 
 def key_uniforms(keys: Tensor, counters: Tensor) -> Tensor:

@@ -125,8 +125,10 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
         names = [column.name for column in self.inputs_.columns]
         if self.images_ is not None:
             return self.images_.open(X, names)
-        table = match_columns(as_table(X), names)
-        validate_data(self, X=named_or_bare(table), reset=False, skip_check_array=True)
+        table = as_table(X)
+        if table.columns.tolist() != names:  # in another order, or without names, of which scikit-learn warns
+            table = match_columns(table, names)
+            validate_data(self, X=named_or_bare(table), reset=False, skip_check_array=True)
         return PassedRows(table)
 
     def row_blocks(self, X: Any, side: dict[str, Any] | None = None) -> Iterator[Rows]:

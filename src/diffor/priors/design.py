@@ -100,6 +100,8 @@ def prior_rows(total: Floats, count: Floats, squares: float) -> float:
 def as_columns(inputs: tuple[Tensor, ...], levels: list[Tensor]) -> Tensor:
     """Numbers, and each category as its level's mean target. **Shape:** -> ``(n, p + c)``; at least one column."""
     numbers, codes = inputs[0], inputs[1]
+    if not levels and numbers.shape[1]:
+        return numbers
     coded = [means[column.clamp(max=len(means) - 1)] for means, column in zip(levels, codes.T, strict=True)]
     columns = torch.cat([numbers, *(part[:, None] for part in coded)], dim=1)
     return columns if columns.shape[1] else columns.new_zeros(len(columns), 1)

@@ -439,9 +439,10 @@ def limit_threads(count: int | None) -> Iterator[None]:
     Networks this small gain little from several threads, and where another process keeps a core busy, threads that
     wait for each other make a step many times slower.
     """
-    before = torch.get_num_threads()
-    cores = os.cpu_count() or 1
-    wanted = 1 if count is None else min(count, cores) if count > 0 else cores
+    before, wanted = torch.get_num_threads(), 1
+    if count not in (None, 1):  # to count the cores takes longer than all else here
+        cores = os.cpu_count() or 1
+        wanted = min(count, cores) if count > 0 else cores
     torch.set_num_threads(wanted)
     try:
         yield

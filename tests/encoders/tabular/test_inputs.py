@@ -23,6 +23,7 @@ from diffor.encoders.tabular.inputs import (
     HASH_PAIRS,
     MISSING,
     NORMAL_MIDDLE_HALF,
+    SCALED_ROWS,
     UNKNOWN,
     NumericColumn,
     TabularInputs,
@@ -412,6 +413,28 @@ def test_a_mixed_table_has_the_promised_shapes():
     assert inputs.category_sizes == [5, 6]
     assert (found < torch.tensor(inputs.category_sizes)).all()
     assert (found[3] == MISSING).all()
+
+
+def test_columns_read_together_are_what_each_is_alone():
+    table = pd.concat([mixed_table(), mixed_table(seed=1)] * 50, ignore_index=True)
+    table["same"], table["small"] = 7, table["number"].astype(np.float16)
+    table["count"] = np.arange(len(table), dtype=np.uint64) + 2**63
+    assert len(table) > SCALED_ROWS
+    for wanted in (list(table.columns), ["number", "gaps", "flag", "same", "small", "count"], ["count"], ["word"]):
+        inputs = fitted(table[wanted])
+        alone = [fitted(table[[name]]).transform(table[[name]])[0] for name in wanted]
+        for rows in (slice(None), slice(3, 4)):
+            found = inputs.transform(table[wanted].iloc[rows])[0]
+            assert torch.equal(found, torch.cat([part[rows] for part in alone], dim=1))
+            assert found.shape[1] == inputs.n_numbers
+
+
+def test_infinity_among_columns_that_are_read_together_is_refused_with_its_column_and_row():
+    train, table = mixed_table(), mixed_table()
+    table.loc[7, "gaps"] = -np.inf
+    for names in (["number", "gaps"], list(table.columns)):
+        with refused(UserError, "column 'gaps' has 1 such values, the first in row 107"):
+            fitted(train[names]).transform(table[names], first_row=100)
 
 
 def test_json_round_trip_gives_identical_tensors():

@@ -33,6 +33,8 @@ N_PIECES = 16
 """Pieces that a number is coded in, where its values allow."""
 NORMAL_MIDDLE_HALF = 1.349
 """Distance between the quartiles of a standard normal distribution."""
+SCALED_ROWS = 4096
+"""Rows whose numbers are scaled at a time: working copies stay small."""
 FAR = 1e6  # units from the centre: the smooth clip has long reached its end there, and squares do not overflow
 
 
@@ -106,15 +108,7 @@ class NumericColumn:
 
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
         """Scale the column. **Shape:** ``(n,)`` -> ``(n, 1 or 2)``, the second flagging missing values."""
-        missing = np.isnan(values)
-        with np.errstate(over="ignore"):
-            scaled = (np.where(missing, self.centre, values) - self.centre) / (self.spread or 1.0)
-        scaled = np.clip(scaled, -FAR, FAR)
-        scaled = scaled / np.sqrt(1 + (scaled / SMOOTH_CLIP) ** 2)
-        if self.spread == 0:
-            scaled = np.zeros_like(scaled)
-        columns = [scaled, missing.astype(np.float64)] if self.has_missing else [scaled]
-        return np.stack(columns, axis=1).astype(np.float32)
+        return scale_columns([self], values[:, None])
 
     @property
     def range(self) -> tuple[float, float]:
@@ -136,6 +130,26 @@ class NumericColumn:
         state = {"kind": self.kind, "name": _json_name(self.name), "centre": self.centre, "spread": self.spread,
                  "has_missing": self.has_missing, "edges": self.edges}  # fmt: skip
         return state if self.holds is None else state | {"holds": self.holds}
+
+
+def scale_columns(columns: list[NumericColumn], values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Scale columns side by side, each followed by its flags of missing values if it has them.
+
+    **Shape:** ``(n, k)`` -> ``(n, q)``.
+
+    >>> age, height = NumericColumn("age", 40.0, 10.0, has_missing=True), NumericColumn("height", 1.7, 0.1, False)
+    >>> scale_columns([age, height], np.array([[np.nan, 1.7]])).tolist()
+    [[0.0, 1.0, 0.0]]
+    """
+    centre, spread = (np.array([getattr(column, name) for column in columns]) for name in ("centre", "spread"))
+    missing = np.isnan(values)
+    with np.errstate(over="ignore"):
+        scaled = (np.where(missing, centre, values) - centre) / np.where(spread == 0, 1.0, spread)
+    scaled = np.clip(scaled, -FAR, FAR)
+    scaled = scaled / np.sqrt(1 + (scaled / SMOOTH_CLIP) ** 2)
+    scaled[:, spread == 0] = 0.0
+    both = np.stack([scaled, missing], axis=2).astype(np.float32).reshape(len(values), 2 * len(columns))
+    return both.compress([part for column in columns for part in (True, column.has_missing)], axis=1)
 
 
 class CategoryColumn:
@@ -245,16 +259,17 @@ class TabularInputs:
 
         **Shape:** -> numbers ``(n, p)`` float32, category codes ``(n, c)`` int64.
         """
-        numbers: list[NDArray[np.float32]] = [np.zeros((len(table), 0), dtype=np.float32)]
+        table = table.copy(deep=False)
+        table.columns = pd.RangeIndex(table.shape[1])  # pandas picks columns by place quicker where they have no names
         codes: list[NDArray[np.int64]] = [np.zeros((len(table), 0), dtype=np.int64)]
+        numeric: dict[int, NumericColumn] = {}
         for place, column in enumerate(self.columns):
-            series = table.iloc[:, place]
             if isinstance(column, CategoryColumn):
-                codes.append(_code(column, series)[:, None])
-            elif column.holds != "nothing":  # a constant tells nothing, but what it may not be is refused
-                values = column.read(series, first_row)
-                numbers += [] if column.is_constant else [column.transform(values)]
-        return torch.from_numpy(np.concatenate(numbers, axis=1)), torch.from_numpy(np.concatenate(codes, axis=1))
+                codes.append(_code(column, table.iloc[:, place])[:, None])
+            elif column.holds != "nothing":
+                numeric[place] = column
+        numbers = _scaled_numbers(table, numeric, first_row)
+        return torch.from_numpy(numbers), torch.from_numpy(np.concatenate(codes, axis=1))
 
     @property
     def n_numbers(self) -> int:
@@ -299,6 +314,43 @@ class TabularInputs:
                 NumericColumn(**arguments) if saved["kind"] == NumericColumn.kind else CategoryColumn(**arguments)
             )
         return inputs
+
+
+def _scaled_numbers(table: pd.DataFrame, numeric: dict[int, NumericColumn], first_row: int) -> NDArray[np.float32]:
+    """What networks read of columns of numbers, given by their places. **Shape:** -> ``(n, p)``."""
+    values = _read_numbers(table, numeric, first_row)
+    columns = list(numeric.values())
+    kept = [number for number, column in enumerate(columns) if not column.is_constant]
+    if len(kept) < len(columns):  # a constant tells nothing, but what it may not be has been refused
+        values, columns = values[:, kept], [columns[number] for number in kept]
+    pieces = [
+        scale_columns(columns, values[first : first + SCALED_ROWS]) for first in range(0, len(values), SCALED_ROWS)
+    ]
+    return np.concatenate(pieces)
+
+
+def _read_numbers(table: pd.DataFrame, numeric: dict[int, NumericColumn], first_row: int) -> NDArray[np.float64]:
+    """Columns of the kinds that were fitted, others refused; all plain numbers at once. **Shape:** -> ``(n, k)``."""
+    dtypes = table.dtypes.tolist()
+    numbers = [place for place, column in numeric.items() if column.holds in (None, "numbers")]
+    plain = [place for place in numbers if _is_plain(dtypes[place])]
+    together = table if len(plain) == table.shape[1] else table.iloc[:, plain]
+    read = together.to_numpy(dtype=np.float64)
+    if np.isinf(read).any():  # column by column, to say which and where
+        plain, read = [], read[:, :0]
+    if len(plain) == len(numeric):
+        return read
+    values = np.empty((len(table), len(numeric)), order="F")
+    at_once = dict(zip(plain, read.T, strict=True))
+    for number, (place, column) in enumerate(numeric.items()):
+        known = at_once.get(place)
+        values[:, number] = column.read(table.iloc[:, place], first_row) if known is None else known
+    return values
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether all that a column of this dtype holds are numpy's own numbers or truth values."""
+    return isinstance(dtype, np.dtype) and dtype.kind in "fiub"
 
 
 def _code(column: CategoryColumn, series: pd.Series[Any]) -> NDArray[np.int64]:

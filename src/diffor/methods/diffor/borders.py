@@ -162,8 +162,8 @@ class Borders:
 
     def heights(self, survival: Floats) -> Floats:
         """The distribution function at the knots, of survival functions. **Shape:** ``(n, S)`` -> ``(n, m)``."""
-        padded = np.pad(survival, ((0, 0), (1, 1)))
-        padded[:, 0] = 1.0
+        padded = np.zeros((len(survival), survival.shape[1] + 2), dtype=survival.dtype)
+        padded[:, 0], padded[:, 1:-1] = 1.0, survival
         return 1.0 - padded[:, self.layout.source]
 
     def to_json(self) -> dict[str, Any]:
