@@ -360,11 +360,6 @@ def test_hashing_on_request_gives_each_level_two_rows_where_single_ones_are_trai
         assert TabularInputs(max_levels=100).fit(many_ids(101)).tables == ["dense"]
 
 
-def test_models_of_before_keep_their_number_of_codes():
-    state = {"kind": "category", "name": "a", "levels": None}
-    assert TabularInputs.from_json([state]).category_sizes == [FIRST_LEVEL + 16_384]
-
-
 def test_hashed_codes_are_the_same_in_another_process():
     program = (
         "import pandas as pd; from diffor.encoders.tabular.inputs import CategoryColumn; import numpy as np;"
