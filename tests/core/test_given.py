@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -229,3 +230,5 @@ def test_missing_limits_are_none():
     low, high = row_limits(np.array([np.nan, 1]), None, 2)
     assert low.tolist() == [-np.inf, 1]
     assert high.tolist() == [np.inf, np.inf]
+    assert row_limits(None, pd.Series([3, pd.NA], dtype="Int64"), 2)[1].tolist() == [3, np.inf]
+    assert row_limits(None, [None, 3], 2)[1].tolist() == [np.inf, 3]

@@ -1,4 +1,4 @@
-"""A limit for each row: what is known of its value beside the model, as the length of a video that is watched."""
+"""A limit for each row: what is known of its value beside the model, as the price that no discount exceeds."""
 
 from __future__ import annotations
 

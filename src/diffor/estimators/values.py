@@ -134,8 +134,10 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         Here and in all that predicts, ``n_samples`` is the number of samples of each row and ``n_steps`` that of the
         denoiser calls of DiffoR's chain, both as fitted if None. Less of either is quicker and less exact
         (docs/latency.md has figures). ``lower`` and ``upper`` are what is known of each row's value beside the model,
-        such as the length of a video that is watched: the distribution is cut to the range from one to the other and
-        its probability divided by that of the range (:meth:`Prediction.given`). NaN stands for no limit.
+        such as the price that a discount cannot exceed: the distribution is cut to the range from one to the other and
+        its probability divided by that of the range (:meth:`Prediction.given`). NaN stands for no limit. Where the
+        limit stops values, so that they pile up at it as watch times do at a video's end, a cut distribution has no
+        such pile, and its intervals hold too few: fit the share of the limit there.
 
         **Shape:** lower and upper a number or ``(rows,)``.
         """
