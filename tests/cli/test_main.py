@@ -273,6 +273,39 @@ def test_predictions_are_those_of_the_python_interface(home: Path, here: Path, s
     assert [path.name for path in here.iterdir()] == [target]
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("extra", [[], ["--lower", "floor"]])
+def test_answers_keep_to_the_limits_of_their_rows(home: Path, here: Path, kind: str, extra: list[str]) -> None:
+    rows = make_rows()
+    rows["top"] = np.where(rows.index % 3 == 0, np.nan, rows["size"].fillna(0).round(2))  # some negative, some missing
+    rows["floor"] = rows["top"] - 1.5
+    rows.to_csv("new.csv", index=False)
+    rows.to_parquet("new.parquet")
+    arguments = ["predict", str(home / "price"), f"new.{kind}", "--out", "out.csv", "--quantiles", "0.05,0.95",
+                 "--coverage", "0.8", "--upper", "top", *extra, "--keep", "top"]  # fmt: skip
+    assert main(arguments) == 0
+    result, model = tables.read_table(here / "out.csv"), diffor.load(home / "price")
+    assert isinstance(model, diffor.DiffoRRegressor)
+    assert result.columns.tolist() == ["top", "prediction", "q0.05", "q0.95", "low", "high"]
+    X, limits = rows[FEATURES], {"upper": rows["top"], **({"lower": rows["floor"]} if extra else {})}
+    np.testing.assert_array_equal(result["prediction"], model.predict(X, **limits))
+    np.testing.assert_array_equal(result[["q0.05", "q0.95"]], model.predict_quantiles(X, [0.05, 0.95], **limits))
+    np.testing.assert_array_equal(result[["low", "high"]], model.predict_interval(X, 0.8, **limits))
+    known = rows["top"].notna()
+    assert (result.loc[known, result.columns[1:]].max(axis=1) <= rows["top"][known]).all()
+    assert (model.predict(X)[known] > rows["top"][known]).any()
+    np.testing.assert_array_equal(result["prediction"][~known], model.predict(X)[~known])
+
+
+def test_a_limit_may_be_a_column_of_the_model(home: Path, here: Path) -> None:
+    path = str(home / "rows.csv")
+    assert main(["predict", str(home / "price"), path, "--out", "out.csv", "--upper", "rooms"]) == 0
+    rows, model = make_rows(), diffor.load(home / "price")
+    assert isinstance(model, diffor.DiffoRRegressor)
+    expected = model.predict(rows[FEATURES], upper=rows["rooms"])
+    np.testing.assert_array_equal(tables.read_table(here / "out.csv")["prediction"], expected)
+
+
 @pytest.mark.parametrize("decision", ["median", "mode", "qwk"])
 def test_grades_are_those_of_the_python_interface(home: Path, here: Path, decision: str) -> None:
     for name in ("quality", "stars"):
@@ -564,6 +597,11 @@ WRONG = {
     "predict HOME/price HOME/rows.csv --out o.csv --keep idd": "'idd' (did you mean 'id'?)",
     "predict HOME/price HOME/rows.csv --out o.csv --keep id --keep-all": "not allowed with argument",
     "predict HOME/price clash.csv --out o.csv --keep-all": "must not be called like the answer's, but got 'pred",
+    "predict HOME/price HOME/rows.csv --out o.csv --upper lenght": "must have the column 'lenght'",
+    "predict HOME/price HOME/rows.csv --out o.csv --upper id --lower city": "column 'city' of",
+    "predict HOME/quality HOME/rows.csv --out o.csv --upper size": "--upper is for amounts, but MODEL predicts grades",
+    "predict HOME/price limits.csv --out o.csv --lower floor --upper top": "but row 2 has lower=3.0 and upper=1.0",
+    "predict HOME/price limits.csv --out o.csv --upper far": "but row 1 has upper=-900.0; correct the row, or fit with",
     "evaluate HOME/price HOME/rows.csv --target prize": "'prize' (did you mean 'price'?)",
     "evaluate HOME/price gaps.csv": "target 'price' must be known in every row of gaps.csv, but 2 of 9 rows have "
     "none, the first is row 3; remove these rows",
@@ -587,6 +625,8 @@ def mistakes(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows[["price"]].to_csv(folder / "one.csv", index=False)
     rows.assign(size=np.inf).to_csv(folder / "infinite.csv", index=False)
     rows.assign(prediction=1).to_csv(folder / "clash.csv", index=False)
+    limits = {"floor": [0, 0, 3.0] * 3, "top": 1.0, "far": [5.0, -900, 5] * 3}
+    rows.assign(**limits).to_csv(folder / "limits.csv", index=False)
     rows["price"] = rows["price"].where(~rows.index.isin([2, 4]))
     rows.to_csv(folder / "gaps.csv", index=False)
     shutil.copytree(home / "price", folder / "damaged")

@@ -85,7 +85,12 @@ def times(out: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("model", "options"),
-    [("model", OPTIONS), ("grades", ["--keep-all", "--coverage", "0.8"]), ("watched", ["--duration", "length"])],
+    [
+        ("model", OPTIONS),
+        ("model", ["--upper", "length", "--coverage", "0.8"]),
+        ("grades", ["--keep-all", "--coverage", "0.8"]),
+        ("watched", ["--duration", "length"]),
+    ],
 )
 def test_rows_are_answered_as_predict_answers_them(here: Path, model: str, options: list[str]) -> None:
     assert score("--workers", "2", *options, model=model) == 0

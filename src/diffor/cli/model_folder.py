@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NOTES = "cli.json"
 """File in a model folder that remembers which columns were target, weight and beside the features, or left out."""
+LIMITS = ("lower", "upper")
+"""What the command line calls columns with a limit of each row, beside the names of a method's side columns."""
 _COLUMN = Text(10_000)
 RULE_OF_NOTES = Record({"target": _COLUMN}, {"weight": optional(_COLUMN), "side": MapOf(_COLUMN),
                                              "dropped": optional(ListOf(_COLUMN))})  # fmt: skip
@@ -139,14 +141,18 @@ def remembered_sides(folder: Path) -> dict[str, str] | None:
 
 
 def side_values(column: pd.Series[Any], side: str, data: Path, first: int = 0) -> NDArray[Any]:
-    """A side column as numbers, known in every row; ``first`` is the place of its first row. **Shape:** ``(n,)``."""
+    """A side column as numbers; ``first`` is the place of its first row. **Shape:** ``(n,)``.
+
+    It must be known in every row and not negative, but for a limit, which may be any number, or missing where there is
+    none.
+    """
     import numpy as np
     import pandas as pd
 
     tables.check_numbers(column, data, first)
     values = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
     wrong = np.flatnonzero(~np.isfinite(values) | (values < 0))
-    if len(wrong):
+    if len(wrong) and side not in LIMITS:
         raise UsageError(
             f"{side} {column.name!r} must be a finite number from 0 on in every row of {data}, but row "
             f"{first + int(wrong[0]) + 1} has {values[wrong[0]]}; correct or remove such rows"
@@ -180,7 +186,7 @@ def answer_chunks(
     """The chunks of a file, or of some of its row ``groups``, each with the answer for it.
 
     ``columns`` are those of :func:`columns_by_kind`; ``keep`` names the columns to hand on; ``sides`` are those of
-    :func:`side_columns`, which the function ``answer(table, **side)`` gets as numbers.
+    :func:`side_columns`, and of ``LIMITS``, which the function ``answer(table, **side)`` gets as numbers.
     """
     sides = sides or {}
     numbers, text = columns

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor.cli.model_folder import (
+    LIMITS,
     answered_chunks,
     columns_by_kind,
     is_classifier,
@@ -40,6 +41,7 @@ def add(commands: Any) -> None:
         "predict the rows of a file, however long it is",
         "diffor predict model new.csv --out answers.csv",
         "diffor predict model new.csv --out answers.parquet --coverage 0.9 --keep id",
+        "diffor predict model views.csv --out seconds.csv --upper length",
         "diffor predict model new.csv --out - --quantiles 0.05,0.5,0.95 | head",
     )
     command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
@@ -67,6 +69,12 @@ def add_answer_options(command: argparse.ArgumentParser) -> None:
         "authors decide on (default of other methods); for grades median, mode or qwk, or native",
     )
     command.add_argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
+    for name, word in (("lower", "less"), ("upper", "more")):
+        command.add_argument(
+            f"--{name}",
+            metavar="COL",
+            help=f"column of a limit of each row, than which no answer is {word}; where it is empty, there is none",
+        )
     kept = command.add_mutually_exclusive_group()
     kept.add_argument(
         "--keep", nargs="+", action="extend", default=[], metavar="COL", help="columns to copy beside it (CSV: as text)"
@@ -104,7 +112,9 @@ class RowAnswerer:
         keep = _kept_columns(self.arguments, names, self.outputs, data)
         columns = columns_by_kind(self.model, names, data)
         sides = side_columns(self.model, self.folder, self.arguments.duration, names, data)
-        return columns, self.answer, keep, sides
+        limits = {name: column for name in LIMITS if (column := getattr(self.arguments, name)) is not None}
+        require_columns(list(limits.values()), names, data)
+        return columns, self.answer, keep, {**sides, **limits}
 
     def answer(self, table: pd.DataFrame, **side: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """The answer's columns. **Shape:** n rows -> ``(n,)`` each."""
@@ -132,6 +142,9 @@ def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:
         return ["prediction", *levels, *ends]
     if arguments.quantiles:
         raise UsageError("--quantiles is for amounts, but MODEL predicts grades; use their p_ columns")
+    for name in LIMITS:
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"--{name} is for amounts, but MODEL predicts grades; leave it out")
     if arguments.statistic not in (None, "median", "mode", "qwk", "native"):
         raise UsageError(f"--statistic of grades must be median, mode or qwk, or native, but got {arguments.statistic}")
     return ["prediction", *(f"p_{grade}" for grade in model.grades_), *ends]

@@ -80,6 +80,10 @@ class CdfPrediction(Prediction):
         exact = [part for part in parts if isinstance(part, CdfPrediction)]
         if len(exact) < len(parts):
             return super()._with_rows_of(parts, point)
+        if any(part.knots.ndim == 2 for part in exact):
+            from diffor.core.given import stacked
+
+            return stacked(exact, point)
         knots = _joined_knots([part.knots for part in exact])
         return CdfPrediction(knots, np.concatenate([part.heights_on(knots) for part in exact]), point)
 
@@ -91,6 +95,8 @@ class CdfPrediction(Prediction):
         >>> mixed.knots, mixed.heights
         (array([0., 1., 1., 2.]), array([[0.  , 0.25, 0.75, 1.  ]]))
         """
+        if any(part.knots.ndim == 2 for part in parts):
+            raise UserTypeError("predictions that were cut by given cannot be mixed; mix them first, then cut")
         knots = _joined_knots([part.knots for part in parts])
         heights = np.stack([part.heights_on(knots) for part in parts])
         points = [part.point for part in parts if part.point is not None]
@@ -105,6 +111,30 @@ class CdfPrediction(Prediction):
     def widen(self, factor: float, low: float, high: float) -> Prediction:
         """Refused: what is needed is a recalibration of the heights."""
         raise UserTypeError("only samples can be widened, but this is a CdfPrediction; change its heights instead")
+
+    def given(self, lower: ArrayLike | None = None, upper: ArrayLike | None = None) -> CdfPrediction:
+        """What remains of each row's distribution once its value is known to lie from ``lower`` to ``upper``.
+
+        It is cut to the range, ends included, and its probability divided by that of the range: the conditional
+        distribution, in closed form, with every statistic of it. No answer lies outside. Where a range has less
+        probability than rounding can tell from none, all of it is at the place in the range next to the median.
+
+        Parameters
+        ----------
+        lower : number, array or None, default None
+            Least value of each row; None, NaN or minus infinity for no limit. **Shape:** a number or ``(n,)``.
+        upper : number, array or None, default None
+            Greatest value of each row; None, NaN or infinity for no limit. **Shape:** a number or ``(n,)``.
+
+        Examples
+        --------
+        >>> seconds = CdfPrediction([0, 100], [[0, 1], [0, 1]])
+        >>> seconds.given(upper=[60, np.nan]).median, seconds.given(lower=30).median
+        (array([30., 50.]), array([65., 65.]))
+        """
+        from diffor.core.given import conditioned  # here, since it builds on this class
+
+        return self if lower is None and upper is None else conditioned(self, lower, upper)
 
     # --- the pieces between neighbouring knots ---
 
@@ -126,15 +156,16 @@ class CdfPrediction(Prediction):
 
     @property
     def _centres(self) -> Array:
-        return np.asarray(self.knots[:-1] + self.widths / 2)
+        return np.asarray(self.knots[..., :-1] + self.widths / 2)
 
     # --- statistics ---
 
     @property
     def mean(self) -> Array:
         """Expected value. **Shape:** ``(n,)``."""
-        first, last = self.knots[0], self.knots[-1]
-        return np.asarray(np.clip(first + (self.masses * (self._centres - first)).sum(axis=1), first, last))
+        first, last = self.knots[..., 0], self.knots[..., -1]
+        away = self._centres - self.knots[..., :1]
+        return np.asarray(np.clip(first + (self.masses * away).sum(axis=1), first, last))
 
     @property
     def std(self) -> Array:
@@ -152,7 +183,8 @@ class CdfPrediction(Prediction):
         is_atom = self.widths == 0
         per_width = self.masses / np.where(is_atom, 1.0, self.widths)
         spread = np.where(is_atom, 1.0, ATOM_WIDTH * self.std[:, None])
-        return np.asarray(self._centres[(per_width * spread).argmax(axis=1)])
+        densest = (per_width * spread).argmax(axis=1)
+        return np.asarray(_knots_at(self._centres, densest[:, None])[:, 0])
 
     def quantile(self, levels: ArrayLike) -> Array:
         """Smallest values whose cdf reaches ``levels`` in [0, 1]. **Shape:** ``(q,)`` -> ``(n, q)``.
@@ -168,7 +200,8 @@ class CdfPrediction(Prediction):
         step = max(1, _BLOCK // max(1, levels.shape[1]))
         for start in range(0, len(levels), step):
             rows = slice(start, start + step)
-            answer[rows] = _invert(self.knots, self.heights[rows], levels[rows])
+            knots = self.knots if self.knots.ndim == 1 else self.knots[rows]
+            answer[rows] = _invert(knots, self.heights[rows], levels[rows])
         return answer
 
     def interval(self, coverage: float = 0.9) -> Array:
@@ -213,7 +246,7 @@ class CdfPrediction(Prediction):
                 outside = sides[0]._outside(tried[:, 0]) + sides[1]._outside(tried[:, 0])
                 return np.asarray((tried <= 0.5) & (outside[:, None] <= spare + _SLACK))
 
-            reached = _count_leading((len(self), 1), len(self.knots), allowed) - 1
+            reached = _count_leading((len(self), 1), self.heights.shape[1], allowed) - 1
             depth = np.maximum(depth, _heights_at(side.heights, np.maximum(reached, 0))[:, 0])
         fixed, moving = np.sum([side._outside_beyond(depth) for side in sides], axis=0)
         further = np.where(moving > 0, (spare - fixed) / np.maximum(moving, 1), np.where(fixed <= spare, 0.5, 0.0))
@@ -223,13 +256,13 @@ class CdfPrediction(Prediction):
         """Probability below the quantile at each depth: less than it inside an atom. **Shape:** ``(n,)`` each."""
         place = np.maximum(_first_reaching(self.heights, depth[:, None] - _SLACK), 1)
         before = _heights_at(self.heights, place - 1)[:, 0]
-        return np.where(self.widths[place[:, 0] - 1] == 0, before, depth)
+        return np.where(_knots_at(self.widths, place - 1)[:, 0] == 0, before, depth)
 
     def _outside_beyond(self, depth: Array) -> tuple[Array, Array]:
         """The same just beyond each depth: a fixed part, and how fast it grows with the depth. **Shape:** ``(n,)``."""
-        place = np.clip(_first_reaching(self.heights, depth[:, None] + 2 * _SLACK), 1, len(self.knots) - 1)
+        place = np.clip(_first_reaching(self.heights, depth[:, None] + 2 * _SLACK), 1, self.heights.shape[1] - 1)
         before = _heights_at(self.heights, place - 1)[:, 0]
-        is_atom = self.widths[place[:, 0] - 1] == 0
+        is_atom = _knots_at(self.widths, place - 1)[:, 0] == 0
         return np.where(is_atom, before, 0.0), np.where(is_atom, 0.0, 1.0)
 
     # --- values ---
@@ -269,10 +302,9 @@ class CdfPrediction(Prediction):
         It is never below that of ``LIKELIHOOD_FLOOR``, as a probability or, times the range of the knots, a density.
         """
         asked = np.asarray(y, dtype=np.float64)
-        places, _ = self.atoms
-        at_atom = np.isin(self._snapped(asked), places)
-        span = self.knots[-1] - self.knots[0]
-        density = np.maximum(self.density(asked), LIKELIHOOD_FLOOR / (span if span > 0 else 1.0))
+        at_atom = self._is_atom(asked)
+        span = (self.knots[..., -1:] - self.knots[..., :1])[..., 0 if asked.ndim < 2 else slice(None)]
+        density = np.maximum(self.density(asked), LIKELIHOOD_FLOOR / np.where(span > 0, span, 1.0))
         return np.asarray(np.log(np.where(at_atom, np.maximum(self.mass(asked), LIKELIHOOD_FLOOR), density)))
 
     def crps(self, y: ArrayLike) -> Array:
@@ -282,11 +314,11 @@ class CdfPrediction(Prediction):
         (array([0.08333333]), array([2.]))
         """
         truth = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),))
-        first, last = self.knots[0], self.knots[-1]
+        first, last = (np.broadcast_to(end, (len(self),)) for end in (self.knots[..., 0], self.knots[..., -1]))
         inside = np.clip(truth, first, last)
         low, high = self.heights[:, :-1], self.heights[:, 1:]
         squares = (self.widths * (low * low + low * high + high * high)).sum(axis=1) / 3
-        above = np.diff(self._integral(np.stack([inside, np.full(len(self), last)], axis=1)))[:, 0]
+        above = np.diff(self._integral(np.stack([inside, last], axis=1)))[:, 0]
         return np.asarray(np.maximum(last - inside - 2 * above + squares, 0) + np.abs(truth - inside))
 
     def pit(self, y: ArrayLike, random_state: int = 0) -> Array:
@@ -337,6 +369,10 @@ class CdfPrediction(Prediction):
             return np.broadcast_to(read(asked), (len(self), asked.shape[1]))
         return read(np.broadcast_to(asked, (len(self),))[:, None])[:, 0]
 
+    def _is_atom(self, values: Array) -> NDArray[np.bool_]:
+        """Whether each value is one that may have a probability of its own. **Shape:** as :meth:`cdf`."""
+        return np.isin(self._snapped(values), self.atoms[0])
+
     def _snapped(self, values: Array) -> Array:
         """Move values that differ from an atom by rounding onto it. **Shape:** any."""
         places = self.knots[1:][self.widths == 0]
@@ -362,7 +398,7 @@ class CdfPrediction(Prediction):
     def _read(self, values: Array, side: str) -> Array:
         """The function at each value, or just before it. **Shape:** ``(n or 1, c)`` -> ``(n, c)``."""
         upper = self._piece(values, side)
-        (low, high), left, right = self._ends(upper), self.knots[upper - 1], self.knots[upper]
+        (low, high), left, right = self._ends(upper), _knots_at(self.knots, upper - 1), _knots_at(self.knots, upper)
         at_jump = values >= right if side == "right" else values > right
         width = np.where(right > left, right - left, 1.0)
         share = np.where(right > left, np.clip((values - left) / width, 0, 1), at_jump)
@@ -371,22 +407,22 @@ class CdfPrediction(Prediction):
     def _slope(self, values: Array) -> Array:
         """Density at each value, that of the right piece at a knot. **Shape:** ``(n or 1, c)`` -> ``(n, c)``."""
         upper = self._piece(values, "right")
-        last_wide = int(np.flatnonzero(np.append(1.0, self.widths))[-1])
-        upper = np.where(values == self.knots[-1], max(last_wide, 1), upper)
-        (low, high), width = self._ends(upper), self.widths[upper - 1]
-        inside = (values >= self.knots[0]) & (values <= self.knots[-1]) & (width > 0)
+        last_wide = self.heights.shape[1] - 1 - (self.widths[..., ::-1] > 0).argmax(axis=-1, keepdims=True)
+        upper = np.where(values == self.knots[..., -1:], last_wide, upper)
+        (low, high), width = self._ends(upper), _knots_at(self.widths, upper - 1)
+        inside = (values >= self.knots[..., :1]) & (values <= self.knots[..., -1:]) & (width > 0)
         return np.asarray(np.where(inside, (high - low) / np.where(width > 0, width, 1.0), 0.0))
 
     def _integral(self, values: Array) -> Array:
         """Integral of the function from the first knot up to each value. **Shape:** ``(n or 1, c)`` -> ``(n, c)``."""
-        inside = np.clip(values, self.knots[0], self.knots[-1])
+        inside = np.clip(values, self.knots[..., :1], self.knots[..., -1:])
         areas = self.widths * (self.heights[:, 1:] + self.heights[:, :-1]) / 2
         sums = np.concatenate([np.zeros((len(self), 1)), np.cumsum(areas, axis=1)], axis=1)
         upper = self._piece(inside, "right")
         before = _heights_at(sums, upper - 1) if len(upper) == len(self) else sums[:, upper[0] - 1]
         start = self._ends(upper)[0]
-        part = (inside - self.knots[upper - 1]) * (start + self._read(inside, "left")) / 2
-        return np.asarray(before + part + np.maximum(values - self.knots[-1], 0))
+        part = (inside - _knots_at(self.knots, upper - 1)) * (start + self._read(inside, "left")) / 2
+        return np.asarray(before + part + np.maximum(values - self.knots[..., -1:], 0))
 
 
 def _checked(knots: ArrayLike, heights: ArrayLike) -> tuple[Array, Array]:
@@ -428,6 +464,11 @@ def _heights_at(table: Array, place: Places) -> Array:
     return np.asarray(table.reshape(-1).take(rows + place))
 
 
+def _knots_at(table: Array, place: Places) -> Array:
+    """Knots at places, of those that all rows share or of each row's own. **Shape:** ``(n or 1, c)`` -> the same."""
+    return np.asarray(table[place]) if table.ndim == 1 else _heights_at(table, place)
+
+
 def _count_leading(shape: tuple[int, int], m: int, holds: Callable[[Places], NDArray[np.bool_]]) -> Places:
     """How many of places 0, 1, ..., m - 1 a condition holds for, which once broken stays so, by halving."""
     count = np.zeros(shape, dtype=np.intp)
@@ -451,9 +492,9 @@ def _first_reaching(heights: Array, levels: Array) -> Places:
 def _invert(knots: Array, heights: Array, levels: Array) -> Array:
     """Smallest values that reach the levels, give or take rounding. **Shape:** ``(n, m)``, ``(n, q)`` -> ``(n, q)``."""
     least = np.clip(levels - _SLACK, _SLACK, 1 - _SLACK)  # a height this near counts as the level
-    upper = np.clip(_first_reaching(heights, least), 1, len(knots) - 1)
+    upper = np.clip(_first_reaching(heights, least), 1, heights.shape[1] - 1)
     low, high = _heights_at(heights, upper - 1), _heights_at(heights, upper)
     share = np.clip((levels - low) / np.where(high > low, high - low, 1.0), 0, 1)
-    left, right = knots[upper - 1], knots[upper]
+    left, right = _knots_at(knots, upper - 1), _knots_at(knots, upper)
     # Written so that the result is monotone and never rounds past either neighbour.
     return np.asarray(np.clip(left + share * (right - left), left, right))

@@ -99,6 +99,20 @@ class Prediction:
         centre = self.median[:, None]
         return Prediction(np.clip(centre + factor * (self.samples - centre), low, high), self.point)
 
+    def given(self, lower: ArrayLike | None = None, upper: ArrayLike | None = None) -> Prediction:
+        """What remains of each row once its value is known to lie from ``lower`` to ``upper``, ends included.
+
+        Samples outside are rejected; those inside are repeated evenly, so that each row has as many as before. Where
+        none is inside, all are at the place in the range next to the median. Limits are numbers or ``(n,)``; None, NaN
+        and infinity are no limit.
+
+        >>> Prediction([[1.0, 2.0, 3.0, 9.0], [7.0, 7.0, 8.0, 9.0]]).given(upper=2).samples.tolist()
+        [[1.0, 1.0, 2.0, 2.0], [2.0, 2.0, 2.0, 2.0]]
+        """
+        from diffor.core.given import kept_samples  # here, since it builds on this class
+
+        return self if lower is None and upper is None else kept_samples(self, lower, upper)
+
     @property
     def mean(self) -> Array:
         """Expected value. **Shape:** ``(n,)``."""

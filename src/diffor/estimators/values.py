@@ -6,6 +6,7 @@ import datetime
 import decimal
 import fractions
 import warnings
+from collections.abc import Iterator
 from dataclasses import KW_ONLY
 from typing import Any, TypeVar
 
@@ -16,13 +17,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diffor.core.prediction import Prediction
-from diffor.core.table import check_weights, row_counts
+from diffor.core.table import as_table, check_weights, row_counts
 from diffor.core.target import TargetScale, check_bounds, check_inside
 from diffor.errors import UserError, UserTypeError
 from diffor.estimators.allowed import Instance, shown
 from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, interval_scores, open_intervals
 from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
+from diffor.estimators.limits import Limits
 from diffor.estimators.settings import parameter, with_parameters
 from diffor.files.schema import ListOf, Number
 from diffor.methods import METHODS
@@ -104,14 +106,58 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         *,
         n_samples: int | None = None,
         n_steps: int | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
         **side: Any,
     ) -> Array:
         """One value per row: ``median``, ``mean``, ``mode``, ``native`` or a quantile level. **Shape:** -> ``(rows,)``.
 
-        ``native`` is the value that the method's authors decide on.
+        ``native`` is the value that the method's authors decide on. ``lower`` and ``upper`` are limits of the rows, a
+        number or ``(rows,)``, here and in all that predicts values: answers are those of the distribution cut to them
+        (:meth:`predict_distribution`), and none lies outside.
         """
         wanted = self.default_statistic if statistic is None else statistic
-        return np.concatenate([part.statistic(wanted) for part in self._predictions(X, n_samples, side, n_steps)])
+        parts = self._cut_predictions(X, n_samples, side, n_steps, self._limits(X, lower, upper))
+        return np.concatenate([part.statistic(wanted) for part in parts])
+
+    def predict_distribution(
+        self,
+        X: Any,
+        n_samples: int | None = None,
+        *,
+        n_steps: int | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        **side: Any,
+    ) -> Prediction:
+        """The whole predictive distribution of each row, as a :class:`~diffor.core.prediction.Prediction`.
+
+        Here and in all that predicts, ``n_samples`` is the number of samples of each row and ``n_steps`` that of the
+        denoiser calls of DiffoR's chain, both as fitted if None. Less of either is quicker and less exact
+        (docs/latency.md has figures). ``lower`` and ``upper`` are what is known of each row's value beside the model,
+        such as the price that a discount cannot exceed: the distribution is cut to the range from one to the other and
+        its probability divided by that of the range (:meth:`Prediction.given`). NaN stands for no limit. Where the
+        limit stops values, so that they pile up at it as watch times do at a video's end, a cut distribution has no
+        such pile, and its intervals hold too few: fit the share of the limit there.
+
+        **Shape:** lower and upper a number or ``(rows,)``.
+        """
+        limits = self._limits(X, lower, upper)
+        return Prediction.concatenate(list(self._cut_predictions(X, n_samples, side, n_steps, limits)))
+
+    def _limits(self, X: Any, lower: ArrayLike | None, upper: ArrayLike | None) -> Limits | None:
+        """The rows' limits, if there are any; wrong ones are refused before anything is predicted."""
+        check_is_fitted(self, "model_")
+        if lower is None and upper is None:
+            return None
+        n_rows = len(as_table(X) if self.images_ is None else self.open_rows(X))
+        return Limits.of(lower, upper, n_rows, (self.scale_.low, self.scale_.high))
+
+    def _cut_predictions(
+        self, X: Any, n_samples: int | None, side: dict[str, Any], n_steps: int | None, limits: Limits | None
+    ) -> Iterator[Prediction]:
+        parts = self._predictions(X, n_samples, side, n_steps)
+        return parts if limits is None else limits.cut(parts)
 
     def predict_quantiles(
         self,
@@ -120,11 +166,14 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         *,
         n_samples: int | None = None,
         n_steps: int | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
         **side: Any,
     ) -> Array:
         """Quantiles at the levels ``q``; they never cross. **Shape:** -> ``(rows, len(q))``."""
         self._check_distribution("quantiles", "use predict, or a method with a distribution")
-        return np.concatenate([part.quantile(q) for part in self._predictions(X, n_samples, side, n_steps)])
+        parts = self._cut_predictions(X, n_samples, side, n_steps, self._limits(X, lower, upper))
+        return np.concatenate([part.quantile(q) for part in parts])
 
     def conformalize(self: Self, X_cal: Any, y_cal: Any, **side: Any) -> Self:
         """Learn from rows kept out of training how wide the intervals of :meth:`predict_interval` must be.
@@ -154,6 +203,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         *,
         n_samples: int | None = None,
         n_steps: int | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
         **side: Any,
     ) -> Array:
         """Interval that holds the target with probability ``coverage``, inside the bounds.
@@ -163,15 +214,20 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         (:meth:`Prediction.interval`): no guarantee.
         A method that predicts a point has none, so its intervals need :meth:`conformalize`.
 
+        With ``lower`` and ``upper``, the interval is that of the cut distribution; after :meth:`conformalize`, it is
+        what of the guaranteed interval lies between them, so no target that keeps to its limits is lost.
+
         **Shape:** -> ``(rows, 2)``.
         """
+        limits = self._limits(X, lower, upper)
         if self.conformal_ is None:
             self._check_distribution("intervals", "call conformalize with rows kept out of training first")
-            parts = self._predictions(X, n_samples, side, n_steps)
+            parts = self._cut_predictions(X, n_samples, side, n_steps, limits)
             return np.concatenate([part.interval(coverage) for part in parts])
         self._check_as_calibrated(n_samples, n_steps)
         threshold = self.conformal_.threshold(coverage)
-        return np.concatenate([self._guaranteed(part, threshold) for part in self._predictions(X, side=side)])
+        opened = np.concatenate([self._guaranteed(part, threshold) for part in self._predictions(X, side=side)])
+        return opened if limits is None else limits.clip(opened)
 
     def predict_opened(
         self,
@@ -180,19 +236,25 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         n_samples: int | None = None,
         *,
         n_steps: int | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
         **side: Any,
     ) -> tuple[Prediction, Array | None]:
         """Distributions, and from the same samples the intervals that a calibration's threshold opens.
 
         ``threshold`` is ``conformal_.threshold(coverage)``; without one there are no such intervals. For rows that come
-        in pieces: what the threshold warns of is said once.
+        in pieces: what the threshold warns of is said once. Limits are as in :meth:`predict_interval`.
 
         **Shape:** -> n predictions, ``(n, 2)``.
         """
         if threshold is not None:
             self._check_as_calibrated(n_samples, n_steps)
+        limits = self._limits(X, lower, upper)
         prediction = self.predict_distribution(X, n_samples, n_steps=n_steps, **side)
-        return prediction, None if threshold is None else self._guaranteed(prediction, threshold)
+        opened = None if threshold is None else self._guaranteed(prediction, threshold)
+        if limits is None:
+            return prediction, opened
+        return prediction.given(limits.low, limits.high), None if opened is None else limits.clip(opened)
 
     def _guaranteed(self, prediction: Prediction, threshold: float) -> Array:
         """Intervals opened as far as the calibration asks. **Shape:** -> ``(rows, 2)``."""
@@ -207,6 +269,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         *,
         n_samples: int | None = None,
         n_steps: int | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
         **side: Any,
     ) -> Array:
         """Probability of each range between the rising ``cuts``, which may be chosen after training.
@@ -215,14 +279,19 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
 
         **Shape:** -> ``(rows, len(cuts) + 1)``: at or below the first cut, between the cuts, above the last.
         """
-        check_is_fitted(self, "model_")
+        limits = self._limits(X, lower, upper)
         if cuts is None:
             levels = np.arange(1, N_RANGES) / N_RANGES
             cuts = self.scale_.from_unit(levels)
             if (np.diff(cuts) <= 0).any():  # the range is one value, or few that doubles can tell apart
+                if limits is not None:
+                    raise UserError(
+                        f"lower and upper need cuts where the range is as narrow as that from {self.scale_.low} to "
+                        f"{self.scale_.high}, but cuts=None; pass cuts, or leave the limits out"
+                    )
                 units = self._unit_predictions(X, n_samples, side, n_steps)
                 return np.concatenate([part.probabilities(levels) for part in units])
-        parts = self._predictions(X, n_samples, side, n_steps)
+        parts = self._cut_predictions(X, n_samples, side, n_steps, limits)
         return np.concatenate([part.probabilities(cuts) for part in parts])
 
 
