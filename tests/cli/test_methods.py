@@ -14,7 +14,7 @@ from diffor.core.distribution import PointMethod
 from diffor.methods import METHODS
 
 RECONSTRUCTIONS = {"ptpm", "swat-binomial", "swat-geometric", "gor", "two-stage", "mtl-mse", "optdist", "hiltv", "mdme",
-                   "mdan"}  # fmt: skip
+                   "mdan", "mt-a", "mpada"}  # fmt: skip
 
 
 def listed(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, dict[str, object]]:

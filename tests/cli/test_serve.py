@@ -102,7 +102,7 @@ GOOD = '{"size": 1, "rooms": 2, "city": "Oslo"}'
 @pytest.mark.parametrize(
     ("body", "status", "place", "message"),
     [
-        ("", 422, ["body"], "body must be JSON, but got Expecting value"),
+        ("", 422, ["body"], "body must be JSON, but Expecting value"),
         ("[1]", 422, ["body"], 'a request must be an object as {"rows": []}, but got [1]'),
         ("{}", 422, ["rows"], "a request must have rows, but it has none"),
         ('{"rows": [], "row": 1}', 422, ["row"], "a request has rows, quantiles, coverage, increments, but 'row'"),
@@ -222,7 +222,7 @@ def test_limits_token_and_side_columns_of_a_model_from_the_command_line(tmp_path
                                 key=lambda answer: -answer.status_code)  # fmt: skip
         assert (late.status_code, busy.status_code) == (504, 503)
         assert busy.headers["retry-after"] == "1"
-        assert "but got 2 do already; try again in a moment" in busy.json()["detail"][0]["msg"]
+        assert "but 2 do already; try again in a moment" in busy.json()["detail"][0]["msg"]
 
 
 def test_rows_to_start_from_are_told_as_clients_send_them(flat_model, tmp_path, capsys):
@@ -260,13 +260,13 @@ def test_every_answer_says_which_model_it_is_from(served_chain, client, flat_mod
 def test_a_port_that_is_taken_is_refused(flat_model, served, capsys):
     port = served.address.rsplit(":", 1)[1]
     assert main(["serve", str(flat_model[0]), "--port", port]) == 2
-    assert f"127.0.0.1:{port} must be free to listen on, but got Address already in use" in capsys.readouterr().err
+    assert f"127.0.0.1:{port} must be free to listen on, but Address already in use" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--host", "0.0.0.0"], "a host that other machines reach needs a token, but got --host 0.0.0.0 comes without"
+        (["--host", "0.0.0.0"], "a host that other machines reach needs a token, but --host 0.0.0.0 comes without"
                                 "; add --token TEXT or set DIFFOR_TOKEN, or bind to 127.0.0.1"),
         (["--token", "short"], "a token must have at least 16 letters, digits or signs without spaces, but it has "
                                "5 characters"),

@@ -8,8 +8,8 @@ import pytest
 from running import missing_package, python_blocks, run_block, run_page
 
 ROOT = Path(__file__).parents[2]
-OWN_TESTS = {"ecosystem.md", "extending.md"}
-"""Pages whose blocks need more than a folder: test_ecosystem.py and test_extending.py run them."""
+OWN_TESTS = {"ecosystem.md", "extending.md", "paper.md"}
+"""Pages whose blocks need more than a folder, or are doctests; test files of their names run them."""
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]

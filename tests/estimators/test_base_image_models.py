@@ -144,10 +144,10 @@ def test_broken_files_are_skipped_with_their_targets(damaged, face_weights, free
     [
         (
             {"encoder": "auto", "freeze_backbone": True},
-            "freeze_backbone is for encoders of images, but got encoder='auto'",
+            "freeze_backbone is for encoders of images, but encoder='auto'",
         ),
         ({"encoder": "plain", "image_settings": {"side": 8}}, "image_settings is for encoders of images, but"),
-        ({"encoder": "resnet5"}, "or, for images, small, resnet18, .* or a network, but got encoder='resnet5'"),
+        ({"encoder": "resnet5"}, "or for images small, resnet18, .* or a network of yours, but got encoder='resnet5'"),
         (
             {"image_settings": {"sides": 8}},
             "image_settings must be among side, .*, but got 'sides' .did you mean 'side'",
@@ -156,7 +156,7 @@ def test_broken_files_are_skipped_with_their_targets(damaged, face_weights, free
         ({"encoder_settings": {"pool": "max"}}, "encoder_settings must be among n_channels, .*, but got 'pool'"),
         ({"freeze_backbone": True}, "a frozen network must have weights that were learned, but got weights=None"),
         ({"backbone_learning_rate": 0.0}, "backbone_learning_rate must be a number above 0"),
-        ({"accumulate": 0}, "accumulate must be at least 1, but got accumulate=0"),
+        ({"accumulate": 0}, "accumulate must be a whole number from 1 to .*, but got accumulate=0"),
         ({"encoder": Brightness(), "encoder_settings": None, "encoder_weights": "w.pt"}, "fill it before"),
         ({"encoder": nn.Conv2d(3, 3, 1), "encoder_settings": None}, "must say how many features it gives, but"),
     ],

@@ -13,7 +13,7 @@ from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.encoders import TabularInputs
 from diffor.encoders.tabular.networks import sparse_tables
 from diffor.estimators import streamed_fit
-from diffor.estimators.streamed_fit import Stream, fit_stream, read_lanes
+from diffor.estimators.streamed_fit import Stream, fit_stream, read_shards
 from diffor.files.tables import DataError
 from diffor.training.checkpoint import CheckpointError, unpack
 from diffor.training.loop import STATE
@@ -215,12 +215,12 @@ def test_fewer_rows_than_shards_are_no_hindrance(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"lanes": 0}', '{"lanes": "3"}', '{"lanes": 1, "lanes": 2}', '{"lanes": 1e9}']
+    "text", ["", "[]", '{"shards": 0}', '{"shards": "3"}', '{"shards": 1, "shards": 2}', '{"shards": 1e9}']
 )
-def test_a_plan_of_lanes_that_was_changed_is_refused(tmp_path, text):
-    assert read_lanes(tmp_path / "stream.json") is None
-    (tmp_path / "stream.json").write_text('{"lanes": 3}')
-    assert read_lanes(tmp_path / "stream.json") == 3
+def test_a_plan_of_shards_that_was_changed_is_refused(tmp_path, text):
+    assert read_shards(tmp_path / "stream.json") is None
+    (tmp_path / "stream.json").write_text('{"shards": 3}')
+    assert read_shards(tmp_path / "stream.json") == 3
     (tmp_path / "stream.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"stream\.json is damaged: .*delete the checkpoint folder to start anew"):
-        read_lanes(tmp_path / "stream.json")
+        read_shards(tmp_path / "stream.json")

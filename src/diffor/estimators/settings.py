@@ -17,7 +17,7 @@ from typing_extensions import dataclass_transform
 from diffor.core.target import TRANSFORMS
 from diffor.encoders import ENCODERS
 from diffor.encoders.images.choice import NETWORK, ImageChoice, reads_images
-from diffor.encoders.images.networks import IMAGE_ENCODERS, TIMM
+from diffor.encoders.images.networks import TIMM, all_image_encoders
 from diffor.errors import UserError, did_you_mean
 from diffor.estimators.allowed import Instance, Number, Word, check_allowed, check_fields
 from diffor.estimators.cross_fitting import KINDS
@@ -163,7 +163,7 @@ NAME = schema.Text(10_000)
 PATH = Instance((str, Path), "a path", lambda path: str(path) != "", saved=NAME)
 SAVED_PRIOR = schema.Either((schema.Nothing(), NAME, schema.ListOf(NAME, most=100)))
 SAVED_NETWORK = schema.Either((
-    schema.Text(known=(NETWORK, *IMAGE_ENCODERS)), schema.Text(200, pattern=rf"{TIMM}[\w.\-]+"),
+    schema.Text(known=(NETWORK, *all_image_encoders())), schema.Text(200, pattern=rf"{TIMM}[\w.\-]+"),
 ))  # fmt: skip
 SAVED_KINDS = schema.ListOf(schema.Text(known=KINDS), most=len(KINDS) * 4)
 # Each fold, member and layer is a network's or a layer's worth of memory, which a file could ask for as well as a user.
@@ -208,7 +208,7 @@ class TrainingSettings:
         Word(("auto", *ENCODERS)),
         Instance(
             (str, nn.Module),
-            f"for images {', '.join(IMAGE_ENCODERS)}, {TIMM}NAME or a network of yours",
+            f"for images {', '.join(all_image_encoders())}, {TIMM}NAME or a network of yours",
             reads_images,
             SAVED_NETWORK,
         ),

@@ -23,7 +23,7 @@ def try_one_row(estimator: Any) -> None:
     with limit_threads(1), torch.inference_mode():
         inputs, method = _typical_row(estimator), METHODS[estimator.settings_.method]
         device = next(iter(estimator.model_.state_dict().values())).device
-        side = {name: torch.ones(1, device=device) for name in method.requires}
+        side = {name: torch.ones(1, device=device) for name in (*method.requires, *method.accepts)}
         keys = torch.zeros(1, dtype=torch.int64, device=device)
         said = estimator.model_.predict(tuple(part.to(device) for part in inputs), keys, 1, **side)
         levels = said.map(estimator.scale_.from_unit).quantile([0.05, 0.5, 0.95])

@@ -123,7 +123,7 @@ def test_damaged_tables_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"Kin8nm.npz must hold the arrays X and z, but .*fetch the file again"):
         load_dataset("foundation-kin8nm-1000", str(tmp_path))
     np.savez(tmp_path / "Kin8nm.npz", X=np.zeros((3, 8)))
-    with pytest.raises(ValueError, match=r"must hold the arrays X and z, but got 'z is not a file in the archive'"):
+    with pytest.raises(ValueError, match=r"must hold the arrays X and z, but 'z is not a file in the archive'"):
         load_dataset("foundation-kin8nm-1000", str(tmp_path))
     write_kin8nm(tmp_path, n_rows=7)
     with pytest.raises(ValueError, match=r"8192 rows and 8 columns and as many z, but \(7, 8\) and \(7,\)"):

@@ -135,7 +135,7 @@ def test_without_network_it_is_said_what_to_do(server, tmp_path):
         ),
         ("openml:3", r"the target of openml:3 must be numbers, but town holds 'north'; pass target="),
         ("openml:4", r"openml:4 must be a table that scikit-learn can read, but .*md5 checksum .* openml.org/d/4"),
-        ("openml:9", r"openml:9 must be a table .* but got Dataset with data_id 9 not found"),
+        ("openml:9", r"openml:9 must be a table .* but Dataset with data_id 9 not found"),
         ("openml:houses", r"must be named by its number, as openml:537 is, but got 'openml:houses'"),
         ("openml:0", r"must be named by its number, as openml:537 is, but got 'openml:0'"),
         ("openmI:1", r"name must be one of .*, or openml:ID, but got name='openmI:1'"),

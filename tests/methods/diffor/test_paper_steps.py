@@ -86,7 +86,7 @@ def test_wrong_effort_says_the_rule(model):
     with pytest.raises(ValueError, match="the number of samples must be at least 1, but got 0"):
         model.predict(X, n_samples=0)
     for other in (OrdinalRegressor("dex", **QUICK), DiffoRRegressor("fast", prior=None, **QUICK)):
-        with pytest.raises(ValueError, match=r"n_steps is for methods with a chain, but got method='d.*' has none"):
+        with pytest.raises(ValueError, match=r"n_steps is for methods with a chain, but method='d.*' has none"):
             other.fit(X, Y).predict(X, n_steps=4)
     with pytest.raises(ValueError, match=r"decoding='fusion' has weights for the steps .* but got n_steps=4"):
         IncrementDiffusion(4, n_increments=4, width=16, decoding="fusion").with_steps(4)

@@ -105,7 +105,7 @@ def test_too_many_waiting_rows_are_refused_at_once(make):
 
     refused, answer = asyncio.run(ask())
     assert (refused.status, refused.headers) == (503, {"Retry-After": "1"})
-    assert str(refused) == ("at most 4 rows can wait for answers, but got 3 do already; try again in a moment")
+    assert str(refused) == ("at most 4 rows can wait for answers, but 3 do already; try again in a moment")
     assert answer == "AAA"
 
 

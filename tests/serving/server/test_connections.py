@@ -157,7 +157,7 @@ def test_bodies_in_crumbs_are_refused(flat_model):
         crumbs = clients.connect(chunked(b" ", FREE_PIECES + 1))
         assert read_all(crumbs).startswith(b"HTTP/1.1 400")
         whole = clients.connect(chunked(b" " * MEAN_PIECE, FREE_PIECES + 1) + b"0\r\n\r\n")
-        read_to(whole, b"body must be JSON, but got Expecting value")
+        read_to(whole, b"body must be JSON, but Expecting value")
 
 
 def test_what_is_no_http_after_an_answer_leaves_no_trace_in_the_log(flat_model, caplog):
