@@ -131,8 +131,8 @@ def test_a_tracker_that_fails_on_the_way_costs_the_log_and_not_the_fit() -> None
 
 def test_a_fit_that_fails_says_so() -> None:
     notebook = Notebook()
+    settings = {"max_steps": 30, "method_settings": {"increment_weight": 1e308}, "verbose": 0}
     with pytest.raises(FloatingPointError, match="the loss became"):
-        settings = {"max_steps": 30, "method_settings": {"increment_weight": 1e308}, "verbose": 0}
         DiffoRRegressor("paper", **settings, log_to=notebook).fit(X, Y)
     assert notebook.lines[-1] == ("close", "failed", {})
 
