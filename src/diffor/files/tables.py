@@ -206,6 +206,12 @@ def _changed(path: Path) -> str:
     return f"{path} must stay as it is while it is read, but it was changed or removed meanwhile; run again"
 
 
+def _check_still_there(wanted: Iterable[str], names: Iterable[str], path: Path) -> None:
+    """Refuse a file that had the wanted columns when it was looked at, and now is another."""
+    if not set(wanted) <= set(names):
+        raise DataError(_changed(path))
+
+
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
     """Say of a file that cannot be read why not, in one line."""
@@ -251,7 +257,9 @@ def _csv_chunks(
 
     options: dict[str, Any] = {"chunksize": rows, **CSV_OPTIONS}
     numbers = set(columns).difference(text)
-    types = {name: str for name in _csv_names(path) if name not in numbers}
+    names = _csv_names(path)
+    _check_still_there([*columns, *keep], names, path)
+    types = {name: str for name in names if name not in numbers}
     # All columns are read, as pandas would overlook rows with too many fields if only some were.
     with csv_bytes(path) as source, pd.read_csv(source, dtype=types, **options) as values:
         if not keep:
@@ -269,7 +277,9 @@ def _parquet_chunks(
     import pandas as pd
 
     wanted = list(dict.fromkeys([*columns, *keep]))
-    for batch in open_parquet(path).iter_batches(batch_size=rows, row_groups=groups, columns=wanted):
+    file = open_parquet(path)
+    _check_still_there(wanted, file.schema_arrow.names, path)
+    for batch in file.iter_batches(batch_size=rows, row_groups=groups, columns=wanted):
         # Integers with gaps stay integers: as floats, long identifiers would be rounded.
         table = batch.select(list(columns)).to_pandas(ignore_metadata=True, integer_object_nulls=True)
         kept = batch.select(list(keep)).to_pandas(ignore_metadata=True, types_mapper=pd.ArrowDtype)
