@@ -31,7 +31,7 @@ def test_fits_are_measured_by_one_process_and_by_two(scale, tmp_path, capsys):
     assert two["steps"] == 3
     for each in (one, two):
         assert each["peak_mib"] > each["imported_mib"]
-        assert each["rows_per_second"] == pytest.approx(600 / each["seconds"], rel=0.5)
+        assert 0 < each["rows_per_second"] < 1.001 * 600 / each["seconds"]  # the slowest of the processes counts
     assert written["fit"]["two_processes_times_one_600"] == two["rows_per_second"] / one["rows_per_second"]
     assert [path.name for path in tmp_path.iterdir()] == ["scale.json"]
 

@@ -31,7 +31,7 @@ def test_an_epoch_deals_out_every_place_of_the_line_once(plan):
 
 
 @given(PLANS)
-def test_lanes_and_batches_differ_by_one_row_at_most(plan):
+def test_shards_and_batches_differ_by_one_row_at_most(plan):
     lengths = [stop - start for start, stop in map(plan.ends, range(plan.n_shards))]
     assert max(lengths) - min(lengths) <= 1
     for shard in range(plan.n_shards):
