@@ -135,7 +135,9 @@ def test_quantiles_undo_the_function(prediction):
     for value in spots(prediction):
         levels = prediction.cdf(value)
         back = prediction._values_at(levels[:, None])[:, 0]
-        assert (back <= np.maximum(value, prediction.quantile(0)[:, 0]) + 1e-9).all()
+        reached = back <= np.maximum(value, prediction.quantile(0)[:, 0]) + 1e-9
+        # Where hardly anything lies, a level that misses by rounding is a way off in the value.
+        assert (reached | (prediction.cdf(back) <= levels + 1e-11)).all()
     assert (prediction.cdf_below(prediction.median) <= 0.5 + 1e-9).all()
     assert (prediction.cdf(prediction.median) >= 0.5 - 1e-9).all()
 
