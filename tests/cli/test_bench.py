@@ -104,7 +104,7 @@ def test_a_terminal_is_shown_a_bar(here):
             ["--datasets", "diabetes", "--size", "quick", "--out", "x"],
             "--size is for run files that describe one, but --size quick comes without a run file; name one or leave",
         ),
-        (["--suite", "open", "--root", "nowhere"], "--root: must be an existing folder, but nowhere is none"),
+        (["--suite", "open", "--root", "nowhere"], "--root must be an existing folder, but nowhere is none"),
         (["none.toml"], "a run file must be readable, but got none.toml"),
         (["--sweet", "open"], "bench has no option --sweet"),
     ],

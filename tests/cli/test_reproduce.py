@@ -103,7 +103,7 @@ def test_tables_run_what_is_found_and_say_what_is_not(tmp_path):
             "tables needs at least one of its data sets, but none is found, and --root is not given; see",
         ),
         (["tables", "--root", "."], "but none is found below .; see diffor datasets"),
-        (["tables", "--root", "nowhere"], "--root: must be an existing folder, but nowhere is none; check the path"),
+        (["tables", "--root", "nowhere"], "--root must be an existing folder, but nowhere is none; check the path"),
         (["tabels"], "invalid choice: 'tabels'"),
         (["ablation", "--out", "file"], "--out must be a folder, but file is a file; name another"),
         (

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.options import add_command, as_count, as_folder, as_seconds, as_share
+from diffor.cli.options import add_command, as_count, as_seconds, as_share, require_folder
 from diffor.cli.usage import UsageError, library_messages
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def add(commands: Any) -> None:
     command.add_argument("--datasets", type=_as_list, metavar="A,B", help="single data sets")
     command.add_argument("--methods", type=_as_list, metavar="A,B", help="methods by name, all, or module:PEER")
     command.add_argument("--seeds", type=_as_seeds, metavar="N or A,B", help="number of seeds, or a list of them")
-    root = "folder of the data sets that are read from files"
-    command.add_argument("--root", type=as_folder, metavar="DIR", help=root)
+    command.add_argument("--root", metavar="DIR", help="folder of the data sets that are read from files")
     command.add_argument(
         "--image-encoder", metavar="NAME", help="encoder whose features methods read on image data sets"
     )
@@ -58,6 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the cells that the result file does not hold yet."""
     from diffor.bench.run import cells_to_do, read_lines
 
+    require_folder("--root", arguments.root)
     with library_messages():
         plan = make_plan(arguments)
     out = _output(plan)

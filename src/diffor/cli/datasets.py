@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.options import add_command
+from diffor.cli.options import add_command, require_folder
 from diffor.cli.usage import UsageError
 from diffor.errors import did_you_mean
 
@@ -81,8 +81,7 @@ def _find_root(given: str | None) -> Path | None:
     )
     if not chosen:
         return None
-    if not Path(chosen).is_dir():
-        raise UsageError(f"{origin} must be an existing folder, but {chosen} is none; check the path")
+    require_folder(origin, chosen)
     return Path(chosen).absolute()
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from diffor.cli.usage import UsageError
+
 
 def add_command(
     commands: Any, name: str, run: Callable[[argparse.Namespace], None], text: str, *examples: str
@@ -44,11 +46,10 @@ def as_count(text: str) -> int:
     return int(text)
 
 
-def as_folder(text: str) -> str:
-    """The path of a folder that exists."""
-    if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"must be an existing folder, but {text} is none; check the path")
-    return text
+def require_folder(origin: str, path: str | None) -> None:
+    """Refuse a folder that was named but does not exist."""
+    if path and not Path(path).is_dir():
+        raise UsageError(f"{origin} must be an existing folder, but {path} is none; check the path")
 
 
 def as_seed(text: str) -> int:

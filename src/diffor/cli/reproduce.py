@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor.cli.bench import compute_features, run_cells
-from diffor.cli.options import add_command, as_count, as_folder, as_seed
+from diffor.cli.options import add_command, as_count, as_seed, require_folder
 from diffor.cli.usage import UsageError, library_messages, require_figures
 from diffor.files import tables
 
@@ -43,8 +43,7 @@ def add(commands: Any) -> None:
         "diffor reproduce tables --size paper --root DATA --methods diffor-paper,method:or-cnn --weights resnet50.pth",
     )
     command.add_argument("name", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}")
-    root = "folder of the data sets that are read from files"
-    command.add_argument("--root", type=as_folder, metavar="DIR", help=root)
+    command.add_argument("--root", metavar="DIR", help="folder of the data sets that are read from files")
     command.add_argument("--out", default="reproduction", metavar="DIR", help="folder to write (default: %(default)s)")
     size = command.add_mutually_exclusive_group()
     sizes = (
@@ -69,6 +68,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run what is left of the experiment, print its findings and write them."""
+    require_folder("--root", arguments.root)
     folder, size = Path(arguments.out), None if arguments.size == "paper" else arguments.size
     stem = arguments.name if size is None else f"{arguments.name}-{size}"
     if folder.exists() and not folder.is_dir():
