@@ -159,6 +159,7 @@ def run(arguments: argparse.Namespace) -> None:
     )  # fmt: skip
     listening = listening or _bind(host, arguments.port)
     name, port = listening.getsockname()[:2]
+    running.stop_without_fault()  # before anybody is told that the server is there
     _print(f"serving {folder} on http://{f'[{name}]' if ':' in name else name}:{port}/ (API: /docs); stop with Ctrl+C")
     running.run(app, listening, places, arguments.drain_seconds)
 

@@ -87,10 +87,17 @@ def run(app: FastAPI, listening: socket.socket, places: Places, drain_seconds: f
     """Serve until the process is asked to stop, then finish what is under way."""
     set_up_logs()
     allow_open_files(places.n_all + places.n_spare + OTHER_FILES)
-    # uvicorn finishes what is under way and then raises the signal again, which ends the process here, without fault.
+    stop_without_fault()
+    make_server(app, places, drain_seconds).run(sockets=[listening])
+
+
+def stop_without_fault() -> None:
+    """Let the process end with code 0 when it is asked to stop, from now on.
+
+    uvicorn finishes what is under way and then raises the signal again, which ends the process here.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
-    make_server(app, places, drain_seconds).run(sockets=[listening])
 
 
 def _stop(number: int, frame: Any) -> NoReturn:
