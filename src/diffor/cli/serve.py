@@ -6,6 +6,7 @@ import argparse
 import gc
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ def add(commands: Any) -> None:
     command.add_argument("--fd", type=int, metavar="N", help="number of a socket that listens already, not --port")
     command.add_argument("--watch", action="store_true", help="switch to a new model when one is written to the folder")
     command.add_argument(
-        "--drain-seconds", type=as_drain, default=0.0, metavar="S",
+        "--drain-seconds", type=up_to(3600), default=0.0, metavar="S",
         help="time between being asked to stop and accepting no more, in which /ready says no (%(default)s)",
     )  # fmt: skip
     command.add_argument(
@@ -88,7 +89,7 @@ def _add_limits(command: argparse.ArgumentParser) -> None:
         help="connections of one address; behind a proxy all have its address (default: half of --max-connections)",
     )  # fmt: skip
     command.add_argument(
-        "--wait-ms", type=as_milliseconds, default=2.0, metavar="MS",
+        "--wait-ms", type=up_to(1000), default=2.0, metavar="MS",
         help="how long a request waits for others to be answered with it (%(default)s)",
     )  # fmt: skip
 
@@ -104,28 +105,20 @@ def as_port(text: str) -> int:
     return int(text)
 
 
-def as_milliseconds(text: str) -> float:
-    """A number from 0 to 1000.
+def up_to(most: int) -> Callable[[str], float]:
+    """What reads a number from 0 to another.
 
-    >>> as_milliseconds("2.5")
+    >>> up_to(1000)("2.5")
     2.5
     """
-    value = as_float(text)
-    if value is None or not 0 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1000, but got {text!r}")
-    return value
 
+    def read(text: str) -> float:
+        value = as_float(text)
+        if value is None or not 0 <= value <= most:
+            raise argparse.ArgumentTypeError(f"must be a number from 0 to {most}, but got {text!r}")
+        return value
 
-def as_drain(text: str) -> float:
-    """A number from 0 to 3600.
-
-    >>> as_drain("5")
-    5.0
-    """
-    value = as_float(text)
-    if value is None or not 0 <= value <= 3600:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 3600, but got {text!r}")
-    return value
+    return read
 
 
 def run(arguments: argparse.Namespace) -> None:
