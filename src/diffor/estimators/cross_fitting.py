@@ -69,13 +69,17 @@ FIRST_FACTOR, FACTOR_SHARPNESS = 1.1, 4.0
 """How much all priors count together at first, and how much more the better ones do."""
 
 KINDS: dict[str, tuple[NetworkSettings, dict[str, float]]] = {
-    "plain": (NetworkSettings(n_pieces=3, n_layers=3, dropout=0.1, uses_priors=False), {}),
+    "plain": (NetworkSettings(n_pieces=3, n_layers=3, dropout=0.1, uses_priors=False), {"learning_rate": 2}),
+    "deep": (
+        NetworkSettings(n_pieces=5, n_layers=4, dropout=0.1, uses_priors=False),
+        {"learning_rate": 2, "max_steps": 2, "batch_size": 1 / 2},
+    ),
     "waves": (NetworkSettings(n_waves=8, n_layers=3, dropout=0.1, uses_priors=False), {}),
     "advised": (NetworkSettings(n_pieces=8, n_layers=2, dropout=0.15), {}),
     "slow": (NetworkSettings(n_pieces=8, n_layers=2, dropout=0.15), {"learning_rate": 1 / 3}),
 }
-"""Kinds of networks by name, with factors of training settings: two without priors, for smooth and for periodic laws,
-and two that the priors advise, at two rates."""
+"""Kinds of networks by name, with factors of training settings: three without priors, for smooth laws (one of them with
+more layers and more, smaller steps) and for periodic ones, and two that the priors advise, at two rates."""
 
 
 # --- fitting ---
@@ -273,8 +277,14 @@ def name_folds(fingerprint: str, held: Held, data: Rows) -> str:
 
 
 def turned(config: TrainConfig, factors: dict[str, float]) -> TrainConfig:
-    """How a kind is trained: settings times its factors."""
-    return replace(config, **{name: getattr(config, name) * factor for name, factor in factors.items()})
+    """How a kind is trained: settings times its factors; counts stay whole and at least 1.
+
+    >>> turned(TrainConfig(batch_size=25), {"batch_size": 1 / 2}).batch_size
+    12
+    """
+    values = {name: getattr(config, name) * factor for name, factor in factors.items()}
+    whole = {name: max(round(value), 1) for name, value in values.items() if isinstance(getattr(config, name), int)}
+    return replace(config, **(values | whole))
 
 
 def place_borders(table: Table, n_increments: int) -> Borders:

@@ -339,7 +339,7 @@ class Settings(TrainingSettings, CoreSettings):
         ("plain", "advised"),
         Instance((tuple, list), "kinds of networks by name", check_kinds, SAVED_KINDS),
         fast=("advised",),
-        accurate=("plain", "waves", "advised", "slow"),
+        accurate=("deep", "waves", "advised", "slow"),
         paper=(),
     )
     large_prior: Any = setting(

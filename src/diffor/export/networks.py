@@ -131,7 +131,7 @@ def ask_folds(networks: FoldNetworks, rows: TableRows, prior: tuple[Value, Value
     hidden = inputs
     for layer in networks.layers:
         value = _through(hidden, as_array(layer.weight), as_array(layer.bias))  # type: ignore[arg-type]
-        hidden = [(relu(value), networks.settings.width)]
+        hidden = [(value.silu(), networks.settings.width)]
     weight, bias = (
         [as_array(getattr(layer, part)) for layer in (networks.out, networks.direct)] for part in ("weight", "bias")
     )

@@ -132,7 +132,7 @@ class FoldNetworks(nn.Module):
         values = torch.cat(parts, dim=2) if len(parts) > 1 else coded
         hidden = values
         for layer in self.layers:
-            hidden = self.dropout(torch.relu(layer(hidden)))
+            hidden = self.dropout(nn.functional.silu(layer(hidden)))
         logits: Tensor = self.out(hidden) + self.direct(values)
         if self.factors.shape[1]:
             said = self.prior_logits(inputs[2]).view(*shape, *self.positions.shape).expand(self.n_folds, -1, -1, -1)
