@@ -15,7 +15,15 @@ from diffor.encoders import TabularInputs
 from diffor.encoders.tabular.fold_networks import FoldNetworks
 from diffor.estimators.cross_fitted import recalibrated, spread_of
 from diffor.estimators.cross_fitting import Table, choose_held, count_increments, prior_folds
-from diffor.estimators.held_out import FoldBatches, HeldOutScore, answer_held, fit_calibration, hold_out, weigh_kinds
+from diffor.estimators.held_out import (
+    FoldBatches,
+    HeldOutScore,
+    answer_held,
+    fit_calibration,
+    hold_out,
+    stack_priors,
+    weigh_kinds,
+)
 from diffor.methods.diffor.borders import Borders
 from diffor.methods.diffor.one_call import as_prediction
 from diffor.training.batches import Rows
@@ -120,6 +128,31 @@ def test_the_score_is_the_crps_of_a_step_function_and_ignores_rows_of_weight_zer
     survival = torch.tensor([[0.5, 0.25]]).expand(4, 2)
     exact = [0.25 + 0.0625, 0.25 + 0.0625, 0.25 + 0.5625]  # grades 0, 1, 2 of width 1 each
     assert score.of(survival) == pytest.approx(np.mean(exact))
+
+
+def test_priors_are_stacked_by_their_crps_where_many_rows_tell() -> None:
+    draw = torch.Generator().manual_seed(0)
+    truth = (torch.rand(20_000, 1, generator=draw) < 0.5).float()
+    told = torch.where(truth > 0, 1.0, -1.0) * torch.tensor([1.0, 0.0])  # the second prior knows nothing ...
+    said = told[:, :, None] + torch.tensor([0.0, 2.0])[:, None] * torch.randn(20_000, 2, 1, generator=draw)
+    weak, noisy = stack_priors(said, truth, np.ones(1))
+    assert weak > 3  # ... and the first is always right, but not sure enough of it
+    assert abs(noisy) < 0.1
+
+
+def test_few_rows_stack_priors_by_the_rule_that_the_better_count_more() -> None:
+    said, truth = torch.tensor([[[1.0], [0.5]], [[-1.0], [-0.5]]]), torch.tensor([[1.0], [0.0]])
+    factors = stack_priors(said, truth, np.ones(1))
+    assert factors[0] > factors[1] > 0
+    assert sum(factors) == pytest.approx(1.1, abs=0.05)
+
+
+def test_a_row_of_weight_two_stacks_as_two_rows() -> None:
+    draw = torch.Generator().manual_seed(0)
+    said, truth = torch.randn(9, 2, 4, generator=draw), torch.rand(9, 4, generator=draw)
+    weights = torch.tensor([2.0, *[1.0] * 8])
+    twice = stack_priors(torch.cat([said[:1], said]), torch.cat([truth[:1], truth]), np.ones(4))
+    assert stack_priors(said, truth, np.ones(4), weights) == pytest.approx(twice, rel=1e-6)
 
 
 def test_a_kind_that_knows_nothing_loses_its_weight() -> None:

@@ -23,7 +23,7 @@ from torch import Tensor
 from diffor.core.draws import OwnDraws
 from diffor.core.threads import LINEAR_ALGEBRA
 from diffor.encoders import TabularInputs
-from diffor.encoders.tabular.fold_networks import FoldNetworks, NetworkSettings
+from diffor.encoders.tabular.fold_networks import FoldNetworks, NetworkSettings, prior_logits
 from diffor.errors import UserError
 from diffor.estimators.cross_fitted import CrossFitted, recalibrated
 from diffor.estimators.held_out import (
@@ -34,6 +34,7 @@ from diffor.estimators.held_out import (
     answer_held,
     fit_calibration,
     hold_out,
+    stack_priors,
     weigh_kinds,
 )
 from diffor.methods.diffor.borders import Borders
@@ -65,8 +66,6 @@ REFERENCE_INCREMENTS = 128
 FEWEST_INCREMENTS, MOST_INCREMENTS = 64, 256
 PER_ERROR = 3.0
 """Increments within the priors' mean error, so that an interval is narrower than it."""
-FIRST_FACTOR, FACTOR_SHARPNESS = 1.1, 4.0
-"""How much all priors count together at first, and how much more the better ones do."""
 
 KINDS: dict[str, tuple[NetworkSettings, dict[str, float]]] = {
     "plain": (NetworkSettings(n_pieces=3, n_layers=3, dropout=0.1, uses_priors=False), {"learning_rate": 2}),
@@ -106,16 +105,11 @@ class Problem:
         return HeldOutScore.of_rows(self.data, self.borders, self.held, self.unit)
 
     def first_factors(self) -> list[float]:
-        """How much each prior counts at first: the better ones more, by their own answers to the training rows."""
+        """How much each prior counts at first."""
         if not len(self.positions):
             return []
-        score = HeldOutScore.of_rows(self.data, self.borders, self.held)
-        with OwnDraws():  # its weights are not asked
-            networks = FoldNetworks(1, [], [], self.positions, [1.0] * len(self.positions))
-        said = torch.sigmoid(networks.prior_logits(self.data.inputs[-1].cpu()))
-        errors = np.array([score.of(said[:, place].to(score.filled)) for place in range(said.shape[1])])
-        shares = np.exp(-FACTOR_SHARPNESS * errors / max(errors.min(), np.finfo(float).tiny))
-        return [float(factor) for factor in FIRST_FACTOR * shares / shares.sum()]
+        said = prior_logits(self.data.inputs[-1].cpu(), self.positions)
+        return stack_priors(said, self.borders.fill(self.data.y), self.borders.widths, self.data.weights)
 
 
 def fit_cross_fitted(

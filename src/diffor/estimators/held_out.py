@@ -24,6 +24,10 @@ Floats = NDArray[np.float64]
 Held = NDArray[np.bool_]
 """Which rows each network does not learn from. **Shape:** ``(K, n)``."""
 
+FIRST_FACTOR, FACTOR_SHARPNESS = 1.1, 4.0
+"""How much all priors count together, and how much more the better ones do, where few rows can tell ..."""
+STACKING_ROWS, MAX_STACKED = 200.0, 5_000
+"""... and how many rows weigh as much as this rule against what is best for the rows at hand."""
 EVEN_WEIGHTS = 0.002
 """What weights of kinds that are not even must gain, in units of the score of a constant."""
 CALIBRATION_ROWS = 50.0
@@ -179,6 +183,37 @@ class HeldOutScore:
 
 
 # --- what held-out answers decide ---
+
+
+def stack_priors(said: Tensor, filled: Tensor, widths: Floats, weights: Tensor | None = None) -> list[float]:
+    """Factors of priors' logits, from their answers to rows that they have not seen: those with the least CRPS.
+
+    They are drawn to a rule by which the better priors count more, for few rows can hardly tell more than that.
+
+    **Shape:** said ``(n, P, S)``, filled ``(n, S)``, widths ``(S,)``, weights ``(n,)`` -> P factors.
+
+    >>> wrong, right = torch.tensor([[2.0], [-2.0]]), torch.tensor([[-2.0], [2.0]])
+    >>> factors = stack_priors(torch.stack([wrong, right], dim=1), torch.tensor([[0.0], [1.0]]), np.ones(1))
+    >>> factors[1] > factors[0]
+    True
+    """
+    some = slice(None, None, max(1, len(said) // MAX_STACKED))
+    logits, truth = said[some].double().cpu().numpy(), filled[some].double().cpu().numpy()
+    counts = np.ones(len(truth)) if weights is None else weights[some].double().cpu().numpy()
+    importance = (counts / counts.sum())[:, None] * widths
+    errors = ((expit(logits) - truth[:, None]) ** 2 * importance[:, None]).sum(axis=(0, 2))
+    shares = np.exp(-FACTOR_SHARPNESS * errors / max(errors.min(), np.finfo(float).tiny))
+    start = FIRST_FACTOR * shares / shares.sum()
+    unit, draw = max(errors.min(), np.finfo(float).tiny), STACKING_ROWS / counts.sum() * len(counts) / len(said)
+
+    def missed(factors: Floats) -> tuple[float, Floats]:
+        probability = expit(np.einsum("p,nps->ns", factors, logits))
+        error, apart = probability - truth, factors - start
+        pull = 2 * error * probability * (1 - probability) * importance
+        slope = np.einsum("ns,nps->p", pull, logits) / unit + 2 * draw * apart
+        return float((error**2 * importance).sum() / unit + draw * apart @ apart), slope
+
+    return [float(factor) for factor in minimize(missed, start, jac=True, method="L-BFGS-B").x]
 
 
 def weigh_kinds(answers: Sequence[Tensor], score: HeldOutScore) -> NDArray[np.float32]:

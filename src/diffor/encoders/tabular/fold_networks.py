@@ -135,14 +135,22 @@ class FoldNetworks(nn.Module):
             hidden = self.dropout(nn.functional.silu(layer(hidden)))
         logits: Tensor = self.out(hidden) + self.direct(values)
         if self.factors.shape[1]:
-            said = self.prior_logits(inputs[2]).view(*shape, *self.positions.shape).expand(self.n_folds, -1, -1, -1)
+            said = (
+                prior_logits(inputs[2], self.positions)
+                .view(*shape, *self.positions.shape)
+                .expand(self.n_folds, -1, -1, -1)
+            )
             logits = logits + (said * self.factors[:, None, :, None]).sum(dim=2)
         return logits
 
-    def prior_logits(self, prior: Tensor) -> Tensor:
-        """What each prior's place and spread say about each increment. **Shape:** ``(n, 2 P)`` -> ``(n, P, S)``."""
-        place, spread = prior.view(len(prior), prior.shape[1] // 2, 2, 1).unbind(dim=2)
-        return ((place - self.positions) * (LOGIT_OF_NORMAL / spread)).clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
+
+def prior_logits(prior: Tensor, positions: Tensor) -> Tensor:
+    """What each prior's place and spread say about each increment.
+
+    **Shape:** ``(n, 2 P)``, positions of the increments on each prior's scale ``(P, S)`` -> ``(n, P, S)``.
+    """
+    place, spread = prior.view(len(prior), prior.shape[1] // 2, 2, 1).unbind(dim=2)
+    return ((place - positions) * (LOGIT_OF_NORMAL / spread)).clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
 
 
 def fewer_edges(edges: list[float], n_pieces: int) -> list[float]:
