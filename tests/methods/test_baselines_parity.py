@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from diffor.methods.baselines.vote_histograms import EarthMover
 from torch import Tensor
 
 from diffor.methods import METHODS
@@ -18,7 +19,6 @@ from diffor.methods.baselines.label_distributions import SoftOrdinalLabels, Squa
 from diffor.methods.baselines.lifetime import ziln_nll
 from diffor.methods.baselines.quantiles import pinball_loss
 from diffor.methods.baselines.ranks import ConditionalBorders, SharedBorders
-from diffor.methods.baselines.vote_histograms import EarthMover
 
 N_ROWS, N_FEATURES, N_GRADES = 40, 6, 7
 LINKS = {"ordered-logit": "logit", "ordered-probit": "probit", "ordered-cloglog": "cloglog"}

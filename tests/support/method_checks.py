@@ -1,4 +1,4 @@
-"""What every baseline must do, as functions that the tests of each module call on its classes."""
+"""What every method must do, as functions that the contract of all methods and the tests of each module call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from diffor.core.cdf_prediction import N_SAMPLES, CdfPrediction
 from diffor.core.distribution import DistributionMethod
 from diffor.core.method import Method
 from diffor.core.row_noise import row_keys
-from diffor.training.optimizer import FlatAdam
 
 N_ROWS, N_FEATURES, N_GRADES = 64, 6, 5
 
@@ -25,16 +24,25 @@ def make_rows(task: str, seed: int = 0) -> tuple[Tensor, Tensor]:
 def make_method(method_class: type[Method], task: str, **settings: object) -> Method:
     """A method made for the task, prepared with the targets of :func:`make_rows`."""
     torch.manual_seed(0)
-    if task == "grades" and "binning" in dict(method_class(N_FEATURES).named_modules()):
+    if task == "grades" and method_class.takes_n_grades:
         settings["n_grades"] = N_GRADES
     method = method_class(N_FEATURES, **settings)
     method.prepare(make_rows(task)[1])
     return method
 
 
-def total_loss(method: Method, features: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+def total_loss(method: Method, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> Tensor:
     """The sum that training minimises."""
-    return torch.stack(list(method.loss(features, y, weights).values())).sum()
+    return torch.stack(list(method.loss(features, y, weights, **side).values())).sum()
+
+
+def descend(method: Method, features: Tensor, y: Tensor, n_steps: int, rate: float, **side: Tensor) -> None:
+    """Train on all rows at once."""
+    optimizer = torch.optim.Adam(method.parameters(), lr=rate)
+    for _ in range(n_steps):
+        optimizer.zero_grad()
+        total_loss(method, features, y, **side).backward()
+        optimizer.step()
 
 
 def check_gradients(method: Method, task: str) -> None:
@@ -51,20 +59,22 @@ def check_gradients(method: Method, task: str) -> None:
 def check_learning(method: Method, task: str, n_steps: int = 120) -> None:
     """A short training beats the best constant clearly, inside [0, 1]."""
     features, y = make_rows(task)
-    optimizer = FlatAdam(method.parameters())
-    for _ in range(n_steps):
-        total_loss(method, features, y).backward()
-        optimizer.step(0.05)
+    descend(method, features, y, n_steps, 0.05)
     native = torch.as_tensor(predict(method, features).statistic("native"))
     assert ((native >= 0) & (native <= 1)).all()
     constant_error = (y - y.median()).abs().mean()
     assert (native - y).abs().mean() < 0.5 * constant_error
 
 
-def predict(method: Method, features: Tensor, n_samples: int = 20):
+def predict(method: Method, features: Tensor, n_samples: int = 20, **side: Tensor):
     method.eval()
     with torch.inference_mode():
-        return method.predict(features, row_keys((features,), seed=0), n_samples)
+        return method.predict(features, row_keys((features,), seed=0), n_samples, **side)
+
+
+def native(method: Method, features: Tensor, **side: Tensor) -> Tensor:
+    """What a method answers with."""
+    return torch.from_numpy(predict(method, features, 8, **side).statistic("native"))
 
 
 def check_prediction(method: Method, task: str) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from diffor.core.cdf_prediction import CdfPrediction
 from diffor.core.prediction import Prediction
+from diffor.errors import UserError
 
 Inputs = tuple[Tensor, ...]
 """What an encoder reads: tensors that share their first dimension, the rows."""
@@ -78,8 +79,19 @@ class Method(nn.Module, ABC):
         cls.is_reconstruction = cls.evidence == "notes"
         cls.takes_n_grades = "n_grades" in inspect.signature(cls.__init__).parameters
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
-        """Look once at the training targets, before training. **Shape:** ``(n,)``."""
+    def prepare(self, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> None:
+        """Look once at the training targets, before training; rows of weight 0 count as absent. **Shape:** ``(n,)``."""
+        if weights is not None:
+            counted = weights > 0
+            y, side = y[counted], {name: column[counted] for name, column in side.items()}
+        if y.ndim != 1 or len(y) == 0:
+            raise UserError(f"training targets must have shape (at least one row,), but got {tuple(y.shape)}")
+        if not bool(((y >= 0) & (y <= 1)).all()):
+            raise UserError(f"training targets must lie in [0, 1], but from {float(y.min())} to {float(y.max())}")
+        self.fit_targets(y, **side)
+
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
+        """What a method learns of training targets, which :meth:`prepare` has checked. **Shape:** ``(n,)``."""
 
     @abstractmethod
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:

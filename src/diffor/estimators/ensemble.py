@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from diffor.core.draws import OwnDraws
@@ -91,10 +90,8 @@ def fit_ensemble(
     """
     encoders = [name_encoder(settings, data)] * settings.n_members
     ensemble = make_ensemble(encoders, inputs, settings, config.seed, len(data), make_images).to(data.y.device)
-    # Rows of weight zero count as if they were not there; images are not looked at.
-    counted = data if data.weights is None else replace(data, images=None).take(data.weights > 0)
     for member in ensemble.models:
-        member.method.prepare(counted.y, **counted.side)
+        member.method.prepare(data.y, data.weights, **data.side)
     history = train(ensemble, data, score, config, fingerprint, tracking, batches)
     if score is not None:
         calibrate(ensemble, score)

@@ -3,53 +3,81 @@
 from __future__ import annotations
 
 from diffor.core.method import Method
-from diffor.methods.baselines.attributes import ATTRIBUTE_METHODS
-from diffor.methods.baselines.behaviours import BEHAVIOUR_METHODS
-from diffor.methods.baselines.bins import BIN_METHODS
-from diffor.methods.baselines.bisection import BISECTION_METHODS
-from diffor.methods.baselines.cumulative_links import CUMULATIVE_LINK_METHODS
-from diffor.methods.baselines.densities import DENSITY_METHODS
-from diffor.methods.baselines.diffusion import DIFFUSION_METHODS
-from diffor.methods.baselines.durations import DURATION_METHODS
-from diffor.methods.baselines.embeddings import EMBEDDING_METHODS
-from diffor.methods.baselines.label_distributions import LABEL_DISTRIBUTION_METHODS
-from diffor.methods.baselines.lifetime import LIFETIME_METHODS
-from diffor.methods.baselines.lifetime_buckets import LIFETIME_BUCKET_METHODS
-from diffor.methods.baselines.lifetime_mixtures import LIFETIME_MIXTURE_METHODS
-from diffor.methods.baselines.ordinal_tokens import ORDINAL_TOKEN_METHODS
-from diffor.methods.baselines.patches import PATCH_METHODS
-from diffor.methods.baselines.point import POINT_METHODS
-from diffor.methods.baselines.quantiles import QUANTILE_METHODS
-from diffor.methods.baselines.ranks import RANK_METHODS
-from diffor.methods.baselines.tokens import TOKEN_METHODS
-from diffor.methods.baselines.trees import TREE_METHODS
-from diffor.methods.baselines.vote_histograms import VOTE_METHODS
+from diffor.methods.baselines import (
+    behaviours,
+    bins,
+    bisection,
+    cumulative_links,
+    densities,
+    diffusion,
+    durations,
+    embeddings,
+    label_distributions,
+    lifetime,
+    lifetime_buckets,
+    lifetime_mixtures,
+    point,
+    quantiles,
+    ranks,
+    thresholds,
+    tokens,
+    trees,
+)
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.methods.diffor.one_call import OneCall
 
 METHODS: dict[str, type[Method]] = {
     "diffor": OneCall,
     "diffor-paper": IncrementDiffusion,
-    **POINT_METHODS,
-    **ATTRIBUTE_METHODS,
-    **BIN_METHODS,
-    **VOTE_METHODS,
-    **PATCH_METHODS,
-    **LABEL_DISTRIBUTION_METHODS,
-    **RANK_METHODS,
-    **CUMULATIVE_LINK_METHODS,
-    **EMBEDDING_METHODS,
-    **BISECTION_METHODS,
-    **QUANTILE_METHODS,
-    **DENSITY_METHODS,
-    **DIFFUSION_METHODS,
-    **DURATION_METHODS,
-    **TREE_METHODS,
-    **BEHAVIOUR_METHODS,
-    **TOKEN_METHODS,
-    **ORDINAL_TOKEN_METHODS,
-    **LIFETIME_METHODS,
-    **LIFETIME_MIXTURE_METHODS,
-    **LIFETIME_BUCKET_METHODS,
+    "value-squared": point.SquaredValue,
+    "value-absolute": point.AbsoluteValue,
+    "value-huber": point.HuberValue,
+    "value-gaussian": point.GaussianValue,
+    "aadb": point.RankedValue,
+    "mt-a": point.AttributeTasks,
+    "dex": bins.ExpectedClass,
+    "cross-entropy": bins.MiddleClass,
+    "mean-variance": bins.MeanVariance,
+    "unimodal": bins.UnimodalConcentrated,
+    "oll": bins.OrdinalLogLoss,
+    "nima": label_distributions.EarthMover,
+    "mpada": bins.WeightedPatches,
+    "dldl": label_distributions.GaussianLabels,
+    "dldl-v2": label_distributions.GaussianLabelsWithMean,
+    "sord": label_distributions.SoftOrdinalLabels,
+    "sord-squared": label_distributions.SquaredSoftOrdinalLabels,
+    "uiaa": label_distributions.UnifiedLabels,
+    "or-cnn": ranks.IndependentBorders,
+    "coral": ranks.SharedBorders,
+    "corn": ranks.ConditionalBorders,
+    "condor": ranks.MarginalBorders,
+    "condor-nll": ranks.ConditionalLikelihood,
+    "ordered-logit": cumulative_links.OrderedLogit,
+    "ordered-probit": cumulative_links.OrderedProbit,
+    "ordered-cloglog": cumulative_links.OrderedCloglog,
+    "poe": embeddings.ProbabilisticEmbeddings,
+    "ord2seq": bisection.BisectionSequence,
+    "quantile-regression": quantiles.QuantileRegression,
+    "cqe": quantiles.ConditionalQuantiles,
+    "mdn": densities.MixtureDensity,
+    "egmn": densities.ExponentialGaussian,
+    "card": diffusion.DiffusionAroundMean,
+    "d2q": durations.D2Q,
+    "d2co": durations.D2Co,
+    "cwm": durations.CWM,
+    "tpm": trees.TPM,
+    "ptpm": trees.PTPM,
+    "cread": thresholds.CREAD,
+    "swat-binomial": behaviours.BinomialSWaT,
+    "swat-geometric": behaviours.GeometricSWaT,
+    "gr": tokens.GenerativeRegression,
+    "gor": tokens.GenerativeOrdinal,
+    "ziln": lifetime.ZeroInflatedLogNormal,
+    "two-stage": lifetime.TwoStage,
+    "mtl-mse": lifetime.MultiTask,
+    "optdist": lifetime_mixtures.OptimalDistribution,
+    "hiltv": lifetime_mixtures.ZeroInflatedLogistics,
+    "mdme": lifetime_buckets.RangesAndBuckets,
+    "mdan": lifetime_buckets.BucketChannels,
 }
 """Methods by name."""

@@ -7,28 +7,18 @@ import math
 import numpy as np
 import pytest
 import torch
-from method_checks import make_method, make_rows, predict, total_loss
+from method_checks import descend, make_method, make_rows, predict
 
 from diffor.core.row_noise import row_keys
 from diffor.methods.baselines.diffusion import (
     DiffusionAroundMean,
     NoiseNetwork,
-    corrupt,
     draw_times_and_noise,
     noise_shares,
     reverse_weights,
 )
-from diffor.training.optimizer import FlatAdam
 
 SMALL = {"n_times": 25, "width": 16, "dropout": 0.0}
-
-
-def test_the_centre_is_the_mean_of_the_targets():
-    method = make_method(DiffusionAroundMean, "value", **SMALL)
-    assert method.centre.item() == pytest.approx(make_rows("value")[1].mean().item())
-
-
-# The chain.
 
 
 @pytest.mark.parametrize("n_times", [25, 100, 1000])
@@ -52,11 +42,6 @@ def test_reverse_weights_are_those_of_the_posterior():
         of_clean, of_state, of_centre, deviation = reverse_weights(shares)[t]
         assert (of_clean * clean + of_state * state + of_centre * centre).item() == pytest.approx(mean.item())
         assert deviation.item() == pytest.approx((prior_precision + precision).rsqrt().item())
-
-
-def test_corrupted_state_by_hand():
-    found = corrupt(torch.tensor(0.5), torch.tensor(-1.0), torch.tensor(0.8), torch.tensor(2.0))
-    assert found.item() == pytest.approx(0.8 * 0.5 + 0.2 * -1 + 0.6 * 2)
 
 
 def test_times_come_in_pairs_and_first_draws_do_not_depend_on_what_follows():
@@ -114,7 +99,7 @@ def test_reverse_chain_with_the_true_noise_draws_from_the_true_distribution():
     assert draws.std().item() == pytest.approx(deviation, abs=0.02)
 
 
-@pytest.mark.parametrize("t", [0, 17, 39])
+@pytest.mark.parametrize("t", [0, 39])
 def test_interpolated_noise_is_that_of_the_network(t):
     torch.manual_seed(0)
     exact, fine, coarse = (
@@ -143,10 +128,7 @@ def test_interpolation_draws_the_same_samples():
         make_method(DiffusionAroundMean, "value", **SMALL, n_nodes=n_nodes) for n_nodes in (None, 24, 96)
     )
     features, y = make_rows("value")
-    optimizer = FlatAdam(exact.parameters())
-    for _ in range(100):
-        total_loss(exact, features, y).backward()
-        optimizer.step(0.003)
+    descend(exact, features, y, 100, 0.003)
     samples = predict(exact, features).samples
     for method, limit in ((coarse, 0.005), (fine, 1e-4)):  # after few steps the network is less smooth than later
         method.load_state_dict(exact.state_dict())

@@ -4,7 +4,7 @@ import torch
 from torch.distributions import Independent, Normal, kl_divergence
 
 from diffor.methods.baselines.embeddings import (
-    EMBEDDING_METHODS,
+    ProbabilisticEmbeddings,
     drop_weightless,
     prior_divergence,
     symmetric_divergence,
@@ -12,11 +12,9 @@ from diffor.methods.baselines.embeddings import (
     triplets,
 )
 
-TASKS = ("value", "grades")
-
 
 def make(task, **settings):
-    return method_checks.make_method(EMBEDDING_METHODS["poe"], task, **settings)
+    return method_checks.make_method(ProbabilisticEmbeddings, task, **settings)
 
 
 def random_normals(n_rows, n_dimensions, seed):
@@ -48,9 +46,7 @@ def test_triplets_by_hand():
     # Row 3 is 5 from row 0; rows 1 and 2 are at 3, and the first of them is taken.
     assert third.tolist() == [3, 0, 0, 1]
     assert sign.tolist() == [-1, -1, 1, 1]
-
-
-def test_rows_that_are_all_alike_make_no_triplets():
+    # Rows that are all alike make none.
     assert triplets(torch.tensor([3, 3, 3]))[2].tolist() == [0, 0, 0]
     assert triplets(torch.tensor([1]))[2].tolist() == [0]
     centre, log_variance = random_normals(3, 2, seed=0)
@@ -99,13 +95,3 @@ def test_weightless_rows_are_left_out_and_the_mean_stays():
     assert torch.equal(kept_features, features[[0, 2, 3]])
     assert (kept_weights * kept_y).mean() == (weights * y).mean()
     assert drop_weightless(features, y, torch.zeros(4))[1].tolist() == y.tolist()
-
-
-def test_more_draws_are_a_finer_mixture_of_the_same():
-    few, many = make("value", n_draws=400), make("value", n_draws=800)
-    state = {name: tensor for name, tensor in few.state_dict().items() if name != "draws"}
-    many.load_state_dict(state, strict=False)
-    features, _ = method_checks.make_rows("value")
-    with torch.inference_mode():
-        answers = [method.eval().distribution(features).probabilities for method in (few, many)]
-    assert (answers[0] - answers[1]).abs().max() < 0.05

@@ -31,9 +31,7 @@ from diffor.methods.baselines.settings import (
 def test_a_message_names_setting_rule_and_value(check, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         check()
-
-
-def test_what_is_right_passes():
+    # What is right passes.
     check_positive(delta=1.0, range_seconds=None)
     check_not_negative(margin=0.0)
     check_counts(0, window=0)

@@ -7,69 +7,37 @@ import math
 import numpy as np
 import pytest
 import torch
+from method_checks import descend
 from torch import Tensor
 from torch.distributions import Kumaraswamy
 
-from diffor.core.distribution import DistributionMethod
-from diffor.methods.baselines.error_adaptive import (
+from diffor.methods import METHODS
+from diffor.methods.baselines.binning import moments
+from diffor.methods.baselines.thresholds import (
     ALPHAS,
+    CREAD,
     best_alpha,
     discretisation_error,
     error_adaptive_levels,
-    order_losses,
     restored_value,
     thresholds_at,
 )
 from diffor.methods.baselines.trees import (
-    CREAD,
     PTPM,
     TPM,
-    TREE_METHODS,
     branch_logits,
     cell_probabilities,
     common_ranks,
     leaf_log_probabilities,
-    mean_and_spread,
-    middles,
     nodes_that_lead_right,
     reach_losses,
 )
 
-NAMES = tuple(TREE_METHODS)
+NAMES = ("tpm", "ptpm", "cread")
 
 
 def doubles(*numbers: float) -> Tensor:
     return torch.tensor(numbers, dtype=torch.float64)
-
-
-def skewed_targets(n: int, seed: int = 0) -> Tensor:
-    """A long tail up to exactly 1, and some rows at exactly 0."""
-    random = torch.Generator().manual_seed(seed)
-    y = torch.rand(n, generator=random) ** 3
-    y[: n // 8] = 0
-    return y / y.max()
-
-
-def prepared(name: str, n: int = 64, seed: int = 0) -> tuple[DistributionMethod, Tensor, Tensor]:
-    torch.manual_seed(seed)
-    y = skewed_targets(n, seed)
-    method = TREE_METHODS[name](n)  # type: ignore[call-arg]
-    assert isinstance(method, DistributionMethod)
-    method.prepare(y)
-    return method, torch.eye(n), y
-
-
-def descend(method: DistributionMethod, features: Tensor, y: Tensor, n_steps: int, rate: float) -> None:
-    optimizer = torch.optim.Adam(method.parameters(), lr=rate)
-    for _ in range(n_steps):
-        optimizer.zero_grad()
-        torch.stack(list(method.loss(features, y).values())).sum().backward()
-        optimizer.step()
-
-
-def native(method: DistributionMethod, features: Tensor) -> Tensor:
-    with torch.no_grad():
-        return torch.from_numpy(method.predict(features, torch.arange(len(features)), 8).statistic("native"))
 
 
 # --- the formulas ---
@@ -78,36 +46,26 @@ def native(method: DistributionMethod, features: Tensor) -> Tensor:
 def test_tpm_golden_numbers() -> None:
     leaves = leaf_log_probabilities(doubles(0.6, 0.3, 0.8)[None].logit()).exp()
     assert leaves[0].tolist() == pytest.approx([0.28, 0.12, 0.12, 0.48])
-    mean, spread = mean_and_spread(leaves, middles(doubles(0, 1, 2, 4, 8)))
+    mean, variance = moments(leaves, doubles(0.5, 1.5, 3, 6))  # middles of edges at 0, 1, 2, 4, 8
     assert mean.item() == pytest.approx(3.56)
-    assert spread.item() == pytest.approx(2.454873, abs=1e-6)
+    assert variance.sqrt().item() == pytest.approx(2.454873, abs=1e-6)
 
 
 def test_cread_golden_numbers() -> None:
     assert restored_value(doubles(0.9, 0.6, 0.3, 0.05)[None], doubles(1, 2, 4, 8)).item() == pytest.approx(2.3)
     assert error_adaptive_levels(4, 1.0) == pytest.approx([0.349932, 0.622459, 0.834704, 1], abs=1e-6)
+    assert error_adaptive_levels(7, 1e-6) == pytest.approx(error_adaptive_levels(7, 0.0), abs=1e-6)
 
 
-def test_branches_of_leaves_are_the_inverse() -> None:
+def test_branches_of_leaves_are_the_inverse_and_only_those_on_the_way_are_trained() -> None:
     leaves = torch.rand(16, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
     leaves = leaves / leaves.sum()
     assert torch.allclose(leaf_log_probabilities(branch_logits(leaves)[None]).exp()[0], leaves)
-
-
-def test_only_the_questions_on_the_way_are_trained() -> None:
     logits = torch.zeros(1, 7, requires_grad=True)
     leaf_log_probabilities(logits)[0, 5].backward()
     assert logits.grad is not None
     assert logits.grad[0].nonzero()[:, 0].tolist() == [0, 2, 5]  # the root, its right half, the left quarter of that
-
-
-def test_nodes_without_leaves_at_their_right() -> None:
-    reachable = torch.tensor([True, True, True, False])
-    assert nodes_that_lead_right(reachable).tolist() == [True, True, False]
-
-
-def test_even_alpha_is_the_limit_of_small_ones() -> None:
-    assert error_adaptive_levels(7, 1e-6) == pytest.approx(error_adaptive_levels(7, 0.0), abs=1e-6)
+    assert nodes_that_lead_right(torch.tensor([True, True, True, False])).tolist() == [True, True, False]
 
 
 def test_repeated_quantiles_count_once() -> None:
@@ -115,15 +73,12 @@ def test_repeated_quantiles_count_once() -> None:
     assert thresholds_at(ordered, np.arange(1, 7) / 6).tolist() == [0.0, 0.5, 0.75, 1.0]
 
 
-def test_discretisation_error_by_hand() -> None:
-    # Steps 0.2 and 0.8, three quarters of the rows below the first threshold.
+def test_alpha_is_the_best_of_the_grid() -> None:
+    # By hand: steps 0.2 and 0.8, three quarters of the rows below the first threshold.
     learning = (0.75**2 + 0.25**2) * (0.2**2 / 0.75 + 0.8**2 / 0.25)
     restoring = (0.75**2 + 0.25**2) * (0.2**2 + 0.8**2)
-    error = discretisation_error(np.array([0.2, 1.0]), np.array([0.75, 1.0]), 50.0)
-    assert error == pytest.approx(learning + 50 * restoring)
-
-
-def test_alpha_is_the_best_of_the_grid() -> None:
+    found = discretisation_error(np.array([0.2, 1.0]), np.array([0.75, 1.0]), 50.0)
+    assert found == pytest.approx(learning + 50 * restoring)
     even = (np.arange(4000) + 0.5) / 4000
     tail = even**3
 
@@ -137,10 +92,6 @@ def test_alpha_is_the_best_of_the_grid() -> None:
     # Even targets are served best by equally many rows; a tail wants finer steps there, the more so the more the error
     # of restoring counts.
     assert best_alpha(even, 20, 50.0) == ALPHAS[0] < chosen < best_alpha(tail, 20, 500.0)
-
-
-def test_rising_exceedance_is_punished() -> None:
-    assert order_losses(doubles(0.9, 0.5, 0.6, 0.2, 0.5)[None]).item() == pytest.approx(0.4)
 
 
 def test_cells_of_personal_leaves_by_brute_force() -> None:
@@ -170,8 +121,7 @@ def test_recovers_two_known_distributions(name: str) -> None:
     levels = (torch.arange(1000) // 2 + 0.5) / 500
     first, second = truth.concentration1[kind], truth.concentration0[kind]
     y = (1 - (1 - levels) ** (1 / second)) ** (1 / first)
-    method = TREE_METHODS[name](2)  # type: ignore[call-arg]
-    assert isinstance(method, DistributionMethod)
+    method = METHODS[name](2)
     method.prepare(y)
     descend(method, torch.eye(2)[kind], y, 60, 0.1)
     with torch.no_grad():
@@ -184,21 +134,23 @@ def test_recovers_two_known_distributions(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_starts_with_the_distribution_of_all_rows(name: str) -> None:
-    method, _, y = prepared(name, n=512)
+    y = torch.rand(512, generator=torch.Generator().manual_seed(0)) ** 3
+    y[:64] = 0
+    method = METHODS[name](1)
+    method.prepare(y)
     with torch.no_grad():
-        method.output.weight.zero_()  # type: ignore[union-attr, operator]
+        method.output.weight.zero_()
         if isinstance(method, PTPM):
             method.output.bias.zero_()
-        start = method.distribution(torch.zeros(1, 512))
-    asked = torch.tensor([[0.05, 0.2, 0.5, 0.8]])
-    share = (y[:, None] <= asked).float().mean(dim=0)
-    assert torch.allclose(start.cdf(asked)[0], share, atol=0.03)
+        start = method.distribution(torch.zeros(1, 1))
+    asked = torch.tensor([[0.05, 0.2, 0.5, 0.8, 0.0]])[:, : 5 if name == "cread" else 4]  # it knows how many are zero
+    assert torch.allclose(start.cdf(asked)[0], (y[:, None] <= asked).float().mean(dim=0), atol=0.03)
 
 
-# --- ties ---
+# --- what distinguishes them ---
 
 
-def test_leaves_that_no_target_reaches_have_no_probability() -> None:
+def test_leaves_that_no_target_reaches_have_no_probability_and_the_largest_target_has_one() -> None:
     y = torch.cat([torch.zeros(80), torch.linspace(0.1, 1, 20)])
     method = TPM(3, n_leaves=32)
     method.prepare(y)
@@ -207,47 +159,9 @@ def test_leaves_that_no_target_reaches_have_no_probability() -> None:
     assert 2 < reachable.sum() < 32
     assert (probabilities[:, ~reachable] == 0).all()
     assert torch.allclose(probabilities.sum(dim=1), torch.ones(5))
-    assert all(term.isfinite() for term in method.loss(torch.randn(100, 3), y).values())
-
-
-def test_the_largest_target_has_a_leaf() -> None:
-    method = TPM(2, n_leaves=8)
-    y = torch.linspace(0, 1, 100)
-    method.prepare(y)
-    terms = method.loss(torch.zeros(1, 2), torch.ones(1))
-    last = method.distribution(torch.zeros(1, 2)).probabilities[0, -1]
+    terms = method.loss(torch.zeros(1, 3), torch.ones(1))
+    last = method.distribution(torch.zeros(1, 3)).probabilities[0, reachable.sum() - 1]
     assert terms["tree"].item() == pytest.approx(-math.log(last.item()), abs=1e-5)
-
-
-def test_cread_knows_how_many_targets_are_zero() -> None:
-    y = torch.cat([torch.zeros(300), torch.linspace(0.1, 1, 700)])
-    method = CREAD(2)
-    method.prepare(y)
-    with torch.no_grad():
-        method.output.weight.zero_()
-        answer = method.distribution(torch.zeros(1, 2))
-    assert not method.distinct.all()
-    assert answer.cdf(torch.zeros(1, 1)).item() == pytest.approx(0.3, abs=0.01)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_one_and_the_same_target(name: str) -> None:
-    method = TREE_METHODS[name](2)  # type: ignore[call-arg]
-    assert isinstance(method, DistributionMethod)
-    method.prepare(torch.zeros(10))
-    terms = method.loss(torch.ones(10, 2), torch.zeros(10))
-    assert all(term.isfinite() for term in terms.values())
-    assert native(method, torch.ones(3, 2)).tolist() == [0, 0, 0]
-
-
-# --- what distinguishes them ---
-
-
-@pytest.mark.parametrize("name", ["tpm", "ptpm"])
-def test_the_spread_is_trained(name: str) -> None:
-    method, features, y = prepared(name)
-    method.loss(features, y)["spread"].backward()
-    assert all(p.grad is not None and (p.grad != 0).any() for p in method.parameters())
 
 
 def test_ptpm_rows_place_their_own_cuts() -> None:
@@ -262,7 +176,7 @@ def test_ptpm_rows_place_their_own_cuts() -> None:
     assert answer.mean[1] < 0.3
 
 
-def test_cread_restores_from_the_exceedances_themselves() -> None:
+def test_cread_restores_from_the_exceedances_themselves_and_punishes_those_that_rise() -> None:
     method = CREAD(1, n_thresholds=4)
     method.prepare(torch.linspace(0, 1, 401))
     with torch.no_grad():
@@ -273,6 +187,4 @@ def test_cread_restores_from_the_exceedances_themselves() -> None:
     expected = (steps * torch.tensor([0.5, 0.8, 0.3, 0.1])).sum().item()
     assert method.native(answer).item() == pytest.approx(expected)
     assert answer.probabilities[0].tolist() == pytest.approx([0.5, 0.0, 0.2, 0.3])
-
-
-# --- what all of them share; what every method must do, tests/test_contracts.py checks ---
+    assert method.loss(torch.zeros(1, 1), torch.zeros(1))["order"].item() == pytest.approx(0.01 * 0.3)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from diffor.core.distribution import Bins, Distribution, DistributionMethod
-from diffor.core.method import Method, weighted_mean
+from diffor.core.method import weighted_mean
 from diffor.methods.baselines.binning import Binning
 from diffor.methods.baselines.duration_groups import completed, required_duration
 
@@ -30,8 +30,7 @@ class SWaT(DistributionMethod):
 
     family, paper, evidence = "watch time", "Yang et al., KDD 2025", "notes"
     tasks = ("value",)
-    accepts: ClassVar[tuple[str, ...]] = ("duration",)
-    """Side columns that are used where they are there."""
+    accepts = ("duration",)
     ends: Tensor
 
     def __init__(self, n_features: int, *, n_buckets: int = 40, bounded: bool | None = None) -> None:
@@ -41,7 +40,7 @@ class SWaT(DistributionMethod):
         self.output = nn.Linear(n_features, n_buckets)
         self.register_buffer("ends", torch.tensor(False))
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Cut the progress bar, and decide whether it ends with the video."""
         self.buckets.fit(y)
         self.edges[0] = 0
@@ -85,13 +84,6 @@ class BinomialSWaT(SWaT):
     watching in its middle, and what is left after the last one watches to the end.
 
     **Shape:** features ``(n, d)``, optionally duration ``(n,)`` -> n distributions.
-
-    >>> method = BinomialSWaT(2, n_buckets=4)
-    >>> method.prepare(torch.linspace(0, 1, 101))
-    >>> with torch.no_grad():
-    ...     middle = method.output.weight.zero_()
-    >>> round(method.native(method.distribution(torch.zeros(1, 2))).item(), 2)
-    0.5
     """
 
     title = "SWaT (binomial)"
@@ -106,10 +98,12 @@ class BinomialSWaT(SWaT):
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Cross-entropy of the watched parts, each bucket counted by its length."""
-        limits = self.limits(features, side)
-        lengths = self.watched(limits)
-        each = watched_part_losses(self.output(features), self.watched(torch.minimum(y, limits)), lengths)
-        return {"parts": weighted_mean(each, weights)}
+        limits, tiny = self.limits(features, side), torch.finfo(y.dtype).tiny
+        parts, lengths = self.watched(torch.minimum(y, limits)), self.watched(limits)
+        shares = parts / lengths.clamp(min=tiny)
+        each = functional.binary_cross_entropy_with_logits(self.output(features), shares, reduction="none")
+        rows = (each * lengths).sum(dim=1) / lengths.sum(dim=1).clamp(min=tiny)
+        return {"parts": weighted_mean(rows, weights)}
 
     def distribution(self, features: Tensor, **side: Tensor) -> WanderingViews:
         """Probabilities of still watching in the middle of the buckets."""
@@ -119,18 +113,6 @@ class BinomialSWaT(SWaT):
     def native(self, distribution: Distribution, **side: Tensor) -> Tensor:
         """Sum of the expected watched parts."""
         return cast(WanderingViews, distribution).expected
-
-
-def watched_part_losses(logits: Tensor, parts: Tensor, lengths: Tensor) -> Tensor:
-    """Cross-entropy of watched parts, weighted by length. **Shape:** ``(n, N)`` each -> ``(n,)``.
-
-    >>> loss = watched_part_losses(torch.zeros(1, 2), torch.tensor([[0.2, 0.1]]), torch.tensor([[0.2, 0.8]]))
-    >>> round(loss.item(), 4)
-    0.6931
-    """
-    tiny = torch.finfo(parts.dtype).tiny
-    each = functional.binary_cross_entropy_with_logits(logits, parts / lengths.clamp(min=tiny), reduction="none")
-    return (each * lengths).sum(dim=1) / lengths.sum(dim=1).clamp(min=tiny)
 
 
 class WanderingViews(Bins):
@@ -197,7 +179,9 @@ class GeometricSWaT(SWaT):
         leaves, bucket = self._leaves(y, limits), self.bucket(y)
         # NOTE[DIFF] leaving at once, as in many logs, would push the rate to infinity.
         least = functional.one_hot(bucket, stays.shape[1]) * leaves[:, None] * LEAST_STAY * self.edges.diff()
-        each = leaving_losses(self.rates(features), torch.maximum(stays, least), bucket, leaves)
+        rates = self.rates(features)
+        at_leaving = rates.gather(1, bucket[:, None]).squeeze(1).log()
+        each = (rates * torch.maximum(stays, least)).sum(dim=1) - torch.where(leaves, at_leaving, 0.0)
         return {"likelihood": weighted_mean(each, weights)}
 
     def distribution(self, features: Tensor, **side: Tensor) -> PiecewiseExponential:
@@ -205,25 +189,10 @@ class GeometricSWaT(SWaT):
         return PiecewiseExponential(self.rates(features), self.edges, self.limits(features, side))
 
 
-def leaving_losses(rates: Tensor, stays: Tensor, bucket: Tensor, leaves: Tensor) -> Tensor:
-    """Negative log-likelihood of staying and then leaving, or not. **Shape:** twice ``(n, N)``, twice ``(n,)``.
-
-    >>> rates, stays = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.5, 0.25]])
-    >>> round(leaving_losses(rates, stays, torch.tensor([1]), torch.tensor([True])).item(), 4)
-    0.3069
-    """
-    at_leaving = rates.gather(1, bucket[:, None]).squeeze(1).log()
-    return (rates * stays).sum(dim=1) - torch.where(leaves, at_leaving, 0.0)
-
-
 class PiecewiseExponential(Distribution):
     """Leaving at a constant rate in each bucket, up to a limit.
 
     **Shape:** rates ``(n, N)``, edges ``(N + 1,)``, limits ``(n,)``.
-
-    >>> views = PiecewiseExponential(torch.tensor([[1.0, 2.0]]), torch.tensor([0.0, 0.5, 1.0]), torch.tensor([0.75]))
-    >>> [round(value, 4) for value in views.cdf(torch.tensor([[0.5, 0.74, 0.75]]))[0].tolist()]
-    [0.3935, 0.6247, 1.0]
     """
 
     def __init__(self, rates: Tensor, edges: Tensor, limits: Tensor) -> None:
@@ -251,6 +220,3 @@ class PiecewiseExponential(Distribution):
         """Expected time before leaving or the limit."""
         lengths = torch.minimum((self.limits - self.edges[:-1]).clamp(min=0), self.edges.diff())
         return ((-self.reached[:, :-1]).exp() * -torch.expm1(-self.rates * lengths) / self.rates).sum(dim=1)
-
-
-BEHAVIOUR_METHODS: dict[str, type[Method]] = {"swat-binomial": BinomialSWaT, "swat-geometric": GeometricSWaT}

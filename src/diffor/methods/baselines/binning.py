@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from diffor.core.distribution import Bins, Steps
+from diffor.core.distribution import Bins, DistributionMethod, Steps
 from diffor.errors import UserError
 from diffor.methods.baselines.settings import check_choice
 
@@ -31,8 +32,6 @@ class Binning(nn.Module):
     >>> binning.fit(torch.tensor([0.0, 0.1, 0.2, 0.4, 1.0]))
     >>> [round(edge, 2) for edge in binning.edges.tolist()], [round(place, 2) for place in binning.places.tolist()]
     ([0.0, 0.2, 1.0], [0.05, 0.53])
-    >>> binning.index(torch.tensor([0.0, 0.2, 1.0])).tolist()
-    [0, 1, 1]
     """
 
     UNREACHABLE: ClassVar[float] = -1e4
@@ -47,23 +46,20 @@ class Binning(nn.Module):
         if n_bins < 2:
             raise UserError(f"there must be at least 2 bins or grades, but got {n_bins}")
         self.n_bins, self.policy = n_bins, policy
+        self.register_buffer("edges", torch.arange(n_bins + 1) / n_bins)
+        self.register_buffer("places", (self.edges[1:] + self.edges[:-1]) / 2)
         if policy == "grades":
-            places = torch.arange(n_bins) / (n_bins - 1)
-            edges = torch.cat([torch.zeros(1), (places[1:] + places[:-1]) / 2, torch.ones(1)])
-        else:
-            edges = torch.arange(n_bins + 1) / n_bins
-            places = (edges[1:] + edges[:-1]) / 2
-        self.register_buffer("edges", edges)
-        self.register_buffer("places", places)
+            self.stand_at(torch.arange(n_bins) / (n_bins - 1))
 
     @torch.no_grad()
     def fit(self, y: Tensor) -> None:
         """Look at the training targets; grades need not be looked at. **Shape:** ``(n,)``."""
-        check_targets(y)
         if self.policy == "grades":
             return
-        if self.policy == "quantile":
-            self.edges.copy_(self._quantile_edges(y.to(self.edges)))
+        if self.policy == "quantile":  # targets at even ranks, each once, the largest repeated to the full number
+            ranks = torch.linspace(0, len(y) - 1, self.n_bins + 1, dtype=torch.float64, device=y.device).round().long()
+            edges = torch.unique(y.to(self.edges).sort().values[ranks])
+            self.edges.copy_(torch.cat([edges, edges[-1:].expand(self.n_bins + 1 - len(edges))]))
         index = self.index(y)
         counts = torch.bincount(index, minlength=self.n_bins)
         # Sums of many single-precision numbers lose digits, and a place must not leave its bin.
@@ -74,21 +70,9 @@ class Binning(nn.Module):
 
     @torch.no_grad()
     def stand_at(self, places: Tensor) -> None:
-        """Let the bins stand for rising places from 0 to 1, with edges half way between. **Shape:** ``(n_bins,)``.
-
-        >>> binning = Binning(3, "uniform")
-        >>> binning.stand_at(torch.tensor([0.0, 0.5, 1.0]))
-        >>> binning.edges.tolist()
-        [0.0, 0.25, 0.75, 1.0]
-        """
+        """Let the bins stand for rising places from 0 to 1, with edges half way between. **Shape:** ``(n_bins,)``."""
         self.places.copy_(places)
         self.edges[1:-1].copy_((places[1:] + places[:-1]) / 2)
-
-    def _quantile_edges(self, y: Tensor) -> Tensor:
-        """Targets of the training rows at even ranks, each once, the largest repeated to the full number."""
-        ranks = torch.linspace(0, len(y) - 1, self.n_bins + 1, dtype=torch.float64, device=y.device).round().long()
-        edges = torch.unique(y.sort().values[ranks])
-        return torch.cat([edges, edges[-1:].expand(self.n_bins + 1 - len(edges))])
 
     @property
     def reachable(self) -> Tensor:
@@ -107,9 +91,6 @@ class Binning(nn.Module):
         """Where each target lies, counted in bins: k at the middle of bin k, k + 0.5 at its upper edge.
 
         This is the unit in which methods made for classes know distances between labels. **Shape:** ``(n,)``, kept.
-
-        >>> Binning(3, "grades").position(torch.tensor([0.0, 0.5, 0.75])).tolist()
-        [0.0, 1.0, 1.5]
         """
         if self.policy == "grades":
             return y * (self.n_bins - 1)
@@ -138,18 +119,40 @@ class Binning(nn.Module):
         return Bins(torch.where(total > 0, reached / total, last.to(reached)), self.edges, self.places)
 
 
-def make_binning(n_grades: int | None, n_bins: int, policy: str) -> Binning:
-    """Bins that are the grades where there are grades, and bins of values by the policy where there are none."""
-    if n_grades is not None:
-        return Binning(n_grades, "grades")
-    if policy == "grades":
-        raise UserError("policy='grades' needs the number of grades, but got n_grades=None; pass n_grades")
-    return Binning(n_bins, policy)
+class BinnedMethod(DistributionMethod):
+    """A method of classes: the grades where there are grades, else ``n_bins`` bins of values by the policy."""
+
+    def __init__(self, n_grades: int | None, n_bins: int, policy: str) -> None:
+        super().__init__()
+        if n_grades is None and policy == "grades":
+            raise UserError("policy='grades' needs the number of grades, but got n_grades=None; pass n_grades")
+        self.binning = Binning(n_bins, policy) if n_grades is None else Binning(n_grades, "grades")
+
+    @torch.no_grad()
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
+        """Fit the bins and start from their shares. **Shape:** ``(n,)``."""
+        self.binning.fit(y)
+        self.start(self.binning.shares(y))
+
+    def start(self, shares: Tensor) -> None:
+        """Set what features of zero give to the shares of the bins. **Shape:** ``(K,)``."""
+
+    @abstractmethod
+    def probabilities(self, features: Tensor) -> Tensor:
+        """Probability of each bin. **Shape:** ``(n, d)`` -> ``(n, K)``."""
+
+    def distribution(self, features: Tensor, **side: Tensor) -> Steps | Bins:
+        """Steps at the grades, or bins of values. **Shape:** ``(n, d)`` -> n distributions."""
+        return self.binning.distribution(self.probabilities(features))
 
 
-def check_targets(y: Tensor) -> None:
-    """Refuse training targets that are not one row of numbers in [0, 1]. **Shape:** ``(n,)``."""
-    if y.ndim != 1 or len(y) == 0:
-        raise UserError(f"training targets must have shape (at least one row,), but got {tuple(y.shape)}")
-    if not bool(((y >= 0) & (y <= 1)).all()):
-        raise UserError(f"training targets must lie in [0, 1], but from {float(y.min())} to {float(y.max())}")
+def moments(probabilities: Tensor, places: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Mean and variance on places, or of the bin's number. **Shape:** ``(n, K)``, ``(K,)`` -> ``(n,)``, ``(n,)``.
+
+    >>> [moment.tolist() for moment in moments(torch.tensor([[0.5, 0.0, 0.5]]))]
+    [[1.0], [1.0]]
+    """
+    if places is None:
+        places = torch.arange(probabilities.shape[1], device=probabilities.device).to(probabilities)
+    mean = probabilities @ places
+    return mean, (probabilities * (places - mean[:, None]).square()).sum(dim=1)

@@ -8,20 +8,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from diffor.core.distribution import (
-    Bins,
-    Distribution,
-    DistributionMethod,
-    Steps,
-    decide_as_class,
-    middle_place,
-)
-from diffor.core.method import Method, weighted_mean
-from diffor.methods.baselines.binning import make_binning
-from diffor.methods.baselines.settings import check_not_negative, check_positive
+from diffor.core.distribution import Bins, Distribution, Steps, decide_as_class, middle_place
+from diffor.core.method import weighted_mean
+from diffor.errors import UserError
+from diffor.methods.baselines.binning import BinnedMethod, moments
+from diffor.methods.baselines.settings import check_counts, check_not_negative, check_positive
+
+N_PATCHES = 4
+"""Patches that the encoder ``mpada-patches`` gives."""
 
 
-class BinMethod(DistributionMethod):
+class BinMethod(BinnedMethod):
     """One logit for each bin; which loss is the subclass's affair.
 
     With ``n_grades`` the bins are the grades; without, they are ``n_bins`` bins of values by ``policy``. Distances
@@ -31,21 +28,17 @@ class BinMethod(DistributionMethod):
     and few rows, training would otherwise be spent on finding them.
     """
 
-    family = "bins"
-    native_statistic = "mean"
+    family, native_statistic = "bins", "mean"
 
     def __init__(
         self, n_features: int, *, n_grades: int | None = None, n_bins: int = 50, policy: str = "quantile"
     ) -> None:
-        super().__init__()
-        self.binning = make_binning(n_grades, n_bins, policy)
+        super().__init__(n_grades, n_bins, policy)
         self.head = nn.Linear(n_features, self.binning.n_bins)
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
-        """Fit the bins and start from their shares. **Shape:** ``(n,)``."""
-        self.binning.fit(y)
-        with torch.no_grad():
-            self.head.bias.copy_(self.binning.shares(y).log())
+    def start(self, shares: Tensor) -> None:
+        """Biases are the logarithms of the shares."""
+        self.head.bias.copy_(shares.log())
 
     def logits(self, features: Tensor) -> Tensor:
         """Logits of the bins. **Shape:** ``(n, d)`` -> ``(n, K)``."""
@@ -60,9 +53,9 @@ class BinMethod(DistributionMethod):
         terms = self.penalties(self.logits(features), y)
         return {name: weighted_mean(rows, weights) for name, rows in terms.items()}
 
-    def distribution(self, features: Tensor, **side: Tensor) -> Distribution:
-        """Steps at the grades, or bins of values. **Shape:** ``(n, d)`` -> n distributions."""
-        return self.binning.distribution(self.logits(features).softmax(dim=1))
+    def probabilities(self, features: Tensor) -> Tensor:
+        """Softmax of the logits."""
+        return self.logits(features).softmax(dim=1)
 
 
 class ExpectedClass(BinMethod):
@@ -76,12 +69,7 @@ class ExpectedClass(BinMethod):
 
 
 class MiddleClass(ExpectedClass):
-    """Cross-entropy of the bins as in the age benchmark of Paplham and Franc (2024), which decides on their median.
-
-    >>> method = MiddleClass(n_features=4, n_grades=3)
-    >>> method.native(Steps(torch.tensor([[0.4, 0.35, 0.25]]), torch.tensor([0.0, 0.5, 1.0]))).tolist()
-    [0.5]
-    """
+    """Cross-entropy of the bins as in the age benchmark of Paplham and Franc (2024), which decides on their median."""
 
     title, paper, evidence = "cross-entropy", "Paplham and Franc, CVPR 2024", "reimplementation"
     native_statistic = "median"
@@ -91,18 +79,7 @@ class MiddleClass(ExpectedClass):
         return middle_place(distribution) if isinstance(distribution, (Steps, Bins)) else distribution.mean
 
 
-def moments(probabilities: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the bin's number. **Shape:** ``(n, K)`` -> ``(n,)``, ``(n,)``.
-
-    >>> [moment.tolist() for moment in moments(torch.tensor([[0.5, 0.0, 0.5]]))]
-    [[1.0], [1.0]]
-    """
-    numbers = torch.arange(probabilities.shape[1], device=probabilities.device).to(probabilities)
-    mean = probabilities @ numbers
-    return mean, (probabilities * (numbers - mean[:, None]).square()).sum(dim=1)
-
-
-class MeanVariance(BinMethod):
+class MeanVariance(ExpectedClass):
     """Mean-Variance (Pan et al., 2018): cross-entropy, the squared error of the mean, and the variance.
 
     The defaults are those of a released reimplementation, in squared bins.
@@ -122,7 +99,7 @@ class MeanVariance(BinMethod):
         """Cross-entropy, half the squared error of the mean, variance; each by its weight."""
         mean, variance = moments(logits.softmax(dim=1))
         return {
-            "bins": cross_entropy(logits, self.binning.index(y), reduction="none"),
+            **super().penalties(logits, y),
             "mean": self.mean_weight * (mean - self.binning.position(y)).square() / 2,
             "variance": self.variance_weight * variance,
         }
@@ -150,35 +127,21 @@ class UnimodalConcentrated(BinMethod):
         self.unimodality_weight, self.smallest_variance = unimodality_weight, smallest_variance
 
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Wrong steps, by their weight, and the normal likelihood of the target by the moments."""
+        """Falls before the target's bin and rises after it, and the normal likelihood of the target by the moments."""
         probabilities = logits.softmax(dim=1)
-        wrong_steps = unimodality_penalty(probabilities, self.binning.index(y))
+        rises = probabilities.diff(dim=1)
+        is_before = torch.arange(rises.shape[1], device=y.device) < self.binning.index(y)[:, None]
+        wrong_steps = torch.where(is_before, -rises, rises).clamp(min=0).sum(dim=1)
+        mean, variance = moments(probabilities)
+        bounded = variance.clamp(min=self.smallest_variance)
         return {
             "unimodality": self.unimodality_weight * wrong_steps,
-            "concentration": concentration_penalty(probabilities, self.binning.position(y), self.smallest_variance),
+            "concentration": bounded.log() / 2 + (mean - self.binning.position(y)).square() / (2 * bounded),
         }
 
 
-def unimodality_penalty(probabilities: Tensor, index: Tensor) -> Tensor:
-    """How much the probabilities fall before the bin ``index`` and rise after it. **Shape:** ``(n, K)``, ``(n,)``.
-
-    >>> unimodality_penalty(torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([2])).tolist()
-    [0.25]
-    """
-    rises = probabilities.diff(dim=1)
-    is_before = torch.arange(rises.shape[1], device=index.device) < index[:, None]
-    return torch.where(is_before, -rises, rises).clamp(min=0).sum(dim=1)
-
-
-def concentration_penalty(probabilities: Tensor, position: Tensor, smallest_variance: float = 1e-3) -> Tensor:
-    """Negative log-likelihood of a position under the normal of the same moments. **Shape:** ``(n, K)``, ``(n,)``."""
-    mean, variance = moments(probabilities)
-    bounded = variance.clamp(min=smallest_variance)
-    return bounded.log() / 2 + (mean - position).square() / (2 * bounded)
-
-
 class OrdinalLogLoss(BinMethod):
-    """OLL (Castagnos et al., 2022): every wrong class is talked down, the more so the farther it is.
+    """OLL (Castagnos et al., 2022): penalises each wrong class by its distance from the true one.
 
     The target's own class appears in no term, so nothing pulls towards certainty.
     """
@@ -195,32 +158,64 @@ class OrdinalLogLoss(BinMethod):
         self.exponent = exponent
 
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Ordinal log loss of each row."""
-        return {"bins": ordinal_log_loss(logits.softmax(dim=1), self.binning.index(y), self.exponent)}
+        """Sum over classes of distance to a power times -log(1 - probability)."""
+        probabilities, index = logits.softmax(dim=1), self.binning.index(y)
+        numbers = torch.arange(probabilities.shape[1], device=index.device)
+        distance = (numbers - index[:, None]).abs().to(probabilities).pow(self.exponent)
+        # A wrong class of probability one would cost infinitely much.
+        return {"bins": -(distance * torch.log1p(-probabilities.clamp(max=1 - 1e-6))).sum(dim=1)}
 
     def native(self, distribution: Distribution, **side: Tensor) -> Tensor:
         """The most probable grade, or the mean of a value. **Shape:** -> ``(n,)``."""
         return decide_as_class(distribution)
 
 
-def ordinal_log_loss(probabilities: Tensor, index: Tensor, exponent: float = 1.5) -> Tensor:
-    """Sum over classes of distance to a power times -log(1 - probability). **Shape:** ``(n, K)``, ``(n,)`` -> ``(n,)``.
+class WeightedPatches(ExpectedClass):
+    """A reconstruction: MPada (Sheng et al., 2018), each patch of a picture learns for itself, the wrong ones most.
 
-    >>> loss = ordinal_log_loss(torch.tensor([[0.5, 0.0, 0.5]]), torch.tensor([0]), exponent=1.0)
-    >>> [round(value, 4) for value in loss.tolist()]
-    [1.3863]
+    Known: one classifier answers for every patch; a patch's cross-entropy counts the more, the less probable it takes
+    the true class to be ("larger weights to misclassified patches"); a prediction is the mean over the patches.
+    Guessed: the weight is ``1 - probability ** sharpness`` without a gradient; ten classes of the score in place of the
+    source's two. It runs without its weights, on features of ``encoder="mpada-patches"``, which hold the patches one
+    after the other; other features are cut into ``n_patches`` pieces, four where that is possible and else one.
     """
-    numbers = torch.arange(probabilities.shape[1], device=index.device)
-    distance = (numbers - index[:, None]).abs().to(probabilities).pow(exponent)
-    # A wrong class of probability one would cost infinitely much.
-    return -(distance * torch.log1p(-probabilities.clamp(max=1 - 1e-6))).sum(dim=1)
 
+    title, paper, evidence = "MPada, without its weights", "Sheng et al., ACM MM 2018", "notes"
 
-BIN_METHODS: dict[str, type[Method]] = {
-    "dex": ExpectedClass,
-    "cross-entropy": MiddleClass,
-    "mean-variance": MeanVariance,
-    "unimodal": UnimodalConcentrated,
-    "oll": OrdinalLogLoss,
-}
-"""Methods that predict a probability for each bin, by name."""
+    def __init__(
+        self, n_features: int, *, n_patches: int | None = None, sharpness: float = 1.0, n_grades: int | None = None,
+        n_bins: int = 10, policy: str = "uniform",
+    ) -> None:  # fmt: skip
+        super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
+        chosen = (1 if n_features % N_PATCHES else N_PATCHES) if n_patches is None else n_patches
+        check_counts(n_patches=chosen)
+        check_not_negative(sharpness=sharpness)
+        if n_features % chosen:
+            raise UserError(
+                f"n_patches must divide the number of features, but got n_patches={n_patches}, n_features={n_features}"
+            )
+        self.n_patches, self.sharpness = chosen, sharpness
+        self.head = nn.Linear(n_features // chosen, self.binning.n_bins)
+
+    def patch_logits(self, features: Tensor) -> Tensor:
+        """Logits of each patch. **Shape:** ``(n, patches * d)`` -> ``(n, patches, K)``."""
+        each: Tensor = self.head(features.reshape(len(features) * self.n_patches, -1))
+        return self.binning.mask(each).view(len(features), self.n_patches, -1)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Logarithm of the patches' mean probabilities. **Shape:** ``(n, d)`` -> ``(n, K)``."""
+        return self.patch_logits(features).log_softmax(dim=2).logsumexp(dim=1)
+
+    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Mean over patches of their weighted cross-entropy. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
+        each = self.patch_logits(features).flatten(0, 1)
+        index = self.binning.index(y).repeat_interleave(self.n_patches)
+        errors = cross_entropy(each, index, reduction="none") * self.attention(each, index)
+        return {
+            "patches": weighted_mean(errors, None if weights is None else weights.repeat_interleave(self.n_patches))
+        }
+
+    def attention(self, logits: Tensor, index: Tensor) -> Tensor:
+        """How much each patch counts, from 0 where it is right to 1. **Shape:** ``(m, K)``, ``(m,)`` -> ``(m,)``."""
+        right = logits.detach().softmax(dim=1).gather(1, index[:, None])[:, 0]
+        return 1 - right**self.sharpness if self.sharpness else torch.ones_like(right)

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from diffor.core.distribution import Distribution, DistributionMethod
-from diffor.core.method import Method, weighted_mean
-from diffor.methods.baselines.binning import make_binning
+from diffor.core.method import weighted_mean
+from diffor.methods.baselines.binning import BinnedMethod
 from diffor.methods.baselines.sequence_decoder import Seen, SequenceDecoder
 
 
@@ -28,17 +27,7 @@ def bisection_nodes(n_classes: int) -> Tensor:
     return torch.stack([leaves >> (n_halvings - step) for step in range(n_halvings + 1)])
 
 
-def bisection_losses(logits: Tensor, nodes: Tensor, index: Tensor) -> Tensor:
-    """At each step, cross-entropy of every class with whether it lies in the true node; summed over the steps.
-
-    **Shape:** ``(n, S, K)``, nodes ``(S + 1, K)``, index ``(n,)`` -> ``(n,)``.
-    """
-    inside = nodes[1:] == nodes[1:, index].T.unsqueeze(-1)  # (n, S, K)
-    each = binary_cross_entropy_with_logits(logits, inside.to(logits), reduction="none")
-    return each.mean(dim=2).sum(dim=1)
-
-
-class BisectionSequence(DistributionMethod):
+class BisectionSequence(BinnedMethod):
     """Ord2Seq (Wang et al., 2023): a decoder that names first the half, then the quarter, ... then the class.
 
     Its last step gives the distribution. On the way, classes outside the node that was decided on are set to a logit of
@@ -51,17 +40,14 @@ class BisectionSequence(DistributionMethod):
     """
 
     family, title = "tokens", "Ord2Seq"
-    paper, evidence = "Wang et al., ICCV 2023", "code"
-    native_statistic = "mean"
-
+    paper, evidence, native_statistic = "Wang et al., ICCV 2023", "code", "mean"
     nodes: Tensor
 
     def __init__(
         self, n_features: int, *, n_grades: int | None = None, n_bins: int = 50, policy: str = "quantile",
         width: int = 128, n_layers: int = 3, n_heads: int = 8, n_hidden: int = 256, dropout: float = 0.1,
     ) -> None:  # fmt: skip
-        super().__init__()
-        self.binning = make_binning(n_grades, n_bins, policy)
+        super().__init__(n_grades, n_bins, policy)
         nodes = bisection_nodes(self.binning.n_bins)
         self.register_buffer("nodes", nodes, persistent=False)
         # Every node that is read is a token; the root begins the sequence, and the leaves are never read.
@@ -71,21 +57,22 @@ class BisectionSequence(DistributionMethod):
         )  # fmt: skip
         self.outputs = nn.ModuleList(nn.Linear(width, self.binning.n_bins) for _ in range(len(nodes) - 1))
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
-        """Fit the bins."""
-        self.binning.fit(y)
-
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
-        """Cross-entropy of all steps, each of which reads the true node of the step before."""
+        """Cross-entropy of every class with whether it lies in the true node, summed over the steps.
+
+        Each step reads the true node of the step before.
+        """
         index = self.binning.index(y)
         read = self.decoder.embedding(self.nodes[:-1, index].T)  # (n, S, width)
         hidden, _ = self.decoder(read, self.decoder.remember(features))
         logits = torch.stack([output(hidden[:, step]) for step, output in enumerate(self.outputs)], dim=1)
-        return {"bisection": weighted_mean(bisection_losses(logits, self.nodes, index), weights)}
+        inside = self.nodes[1:] == self.nodes[1:, index].T.unsqueeze(-1)  # (n, S, K)
+        each = binary_cross_entropy_with_logits(logits, inside.to(logits), reduction="none")
+        return {"bisection": weighted_mean(each.mean(dim=2).sum(dim=1), weights)}
 
-    def distribution(self, features: Tensor, **side: Tensor) -> Distribution:
+    def probabilities(self, features: Tensor) -> Tensor:
         """Softmax of the last step, after the nodes that the steps before decided on."""
-        return self.binning.distribution(self.binning.mask(self.decode(features)).softmax(dim=1))
+        return self.binning.mask(self.decode(features)).softmax(dim=1)
 
     def decode(self, features: Tensor) -> Tensor:
         """Logits of the last step. **Shape:** ``(n, d)`` -> ``(n, K)``."""
@@ -105,7 +92,3 @@ class BisectionSequence(DistributionMethod):
             return (logits * (self.nodes[step] == node[:, None])).argmax(dim=1)
         same = (self.nodes[1] == self.nodes[1][:, None]).to(logits)  # the first step goes by the mass of each half
         return (logits.softmax(dim=1) @ same).argmax(dim=1)
-
-
-BISECTION_METHODS: dict[str, type[Method]] = {"ord2seq": BisectionSequence}
-"""Methods that halve the range of classes."""

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, pad
 
-from diffor.core.distribution import Distribution, DistributionMethod, decide_as_class
-from diffor.core.method import Method, weighted_mean
-from diffor.methods.baselines.binning import make_binning
+from diffor.core.distribution import Distribution, decide_as_class
+from diffor.core.method import weighted_mean
+from diffor.methods.baselines.binning import BinnedMethod
 from diffor.methods.baselines.settings import check_not_negative
 
 LINKS = ("logit", "probit", "cloglog")
@@ -20,12 +20,10 @@ CLOGLOG_BOUNDS = (-60.0, 15.0)
 """Where the double exponential of the complementary log-log is finite in single precision, with its gradient."""
 
 
-def log_interval(low: Tensor, high: Tensor, link: str) -> Tensor:
-    """Logarithm of the probability between two thresholds, by terms that do not cancel. **Shape:** kept.
-
-    >>> round(log_interval(torch.tensor(0.0), torch.tensor(FARTHEST), "logit").exp().item(), 3)
-    0.5
-    """
+def rank_log_probabilities(score: Tensor, thresholds: Tensor, link: str) -> Tensor:
+    """Logarithm of the probability of each rank, by terms that do not cancel. **Shape:** ``(n,)``, ``(K - 1,)``."""
+    borders = thresholds - score[:, None]
+    low, high = pad(borders, (1, 0), value=-FARTHEST), pad(borders, (0, 1), value=FARTHEST)
     if link == "logit":
         return logsigmoid(high) + logsigmoid(-low) + _log_complement(low - high)
     if link == "probit":
@@ -33,8 +31,7 @@ def log_interval(low: Tensor, high: Tensor, link: str) -> Tensor:
         is_upper = low + high > 0
         low, high = torch.where(is_upper, -high, low), torch.where(is_upper, -low, high)
         log_high: Tensor = torch.special.log_ndtr(high)
-        log_low: Tensor = torch.special.log_ndtr(low)
-        return log_high + _log_complement(log_low - log_high)
+        return log_high + _log_complement(torch.special.log_ndtr(low) - log_high)
     low, high = low.clamp(*CLOGLOG_BOUNDS), high.clamp(*CLOGLOG_BOUNDS)
     return -low.exp() + _log_complement(-low.exp() * torch.expm1(high - low))
 
@@ -44,38 +41,21 @@ def _log_complement(log_probability: Tensor) -> Tensor:
     return torch.log(-torch.expm1(log_probability.clamp(max=-1e-30)))
 
 
-def rank_log_probabilities(score: Tensor, thresholds: Tensor, link: str) -> Tensor:
-    """Logarithm of the probability of each rank. **Shape:** ``(n,)``, ``(K - 1,)`` -> ``(n, K)``."""
-    borders = thresholds - score[:, None]
-    return log_interval(pad(borders, (1, 0), value=-FARTHEST), pad(borders, (0, 1), value=FARTHEST), link)
-
-
 def inverse_link(shares: Tensor, link: str) -> Tensor:
-    """Threshold below which each share lies. **Shape:** kept.
-
-    >>> [round(inverse_link(torch.tensor(0.5), link).item(), 3) for link in LINKS]
-    [0.0, 0.0, -0.367]
-    """
-    if link == "logit":
-        return shares.logit()
-    if link == "probit":
-        threshold: Tensor = torch.special.ndtri(shares)
-        return threshold
-    return (-torch.log1p(-shares)).log()
+    """Threshold below which each share lies. **Shape:** kept."""
+    if link == "cloglog":
+        return (-torch.log1p(-shares)).log()
+    threshold: Tensor = shares.logit() if link == "logit" else torch.special.ndtri(shares)
+    return threshold
 
 
-class OrderedLogit(DistributionMethod):
+class OrderedLogit(BinnedMethod):
     """Proportional odds (McCullagh, 1980), as a cumulative link model on features (Vargas et al., 2020).
 
     Thresholds are a first one and squared steps, so they rise. ``min_distance`` is added to each step.
 
     NOTE[DIFF]: the thresholds start where they fit the training shares of the ranks, and the loss is exact in the
     tails where the source clips probabilities.
-
-    >>> method = OrderedLogit(n_features=4, n_grades=3)
-    >>> method.prepare(torch.tensor([0.0, 0.5, 0.5, 1.0]))
-    >>> [round(share, 2) for share in method.distribution(torch.zeros(1, 4)).probabilities[0].tolist()]
-    [0.29, 0.43, 0.29]
     """
 
     family, title = "ranks", "cumulative link, logit"
@@ -87,21 +67,18 @@ class OrderedLogit(DistributionMethod):
         self, n_features: int, *, min_distance: float = 0.0, n_grades: int | None = None, n_bins: int = 50,
         policy: str = "quantile",
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(n_grades, n_bins, policy)
         check_not_negative(min_distance=min_distance)
         self.min_distance = min_distance
-        self.binning = make_binning(n_grades, n_bins, policy)
         self.score = nn.Linear(n_features, 1, bias=False)  # the first threshold is the bias
         self.first = nn.Parameter(torch.zeros(1))
         self.steps = nn.Parameter(torch.ones(self.binning.n_bins - 2))
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
-        """Fit the ranks and start from their shares. **Shape:** ``(n,)``."""
-        self.binning.fit(y)
-        thresholds = inverse_link(self.binning.shares(y).double().cumsum(dim=0)[:-1], self.link)
-        with torch.no_grad():
-            self.first.copy_(thresholds[:1])
-            self.steps.copy_((thresholds.diff() - self.min_distance).clamp(min=1e-6).sqrt())
+    def start(self, shares: Tensor) -> None:
+        """Thresholds are those of the shares."""
+        thresholds = inverse_link(shares.double().cumsum(dim=0)[:-1], self.link)
+        self.first.copy_(thresholds[:1])
+        self.steps.copy_((thresholds.diff() - self.min_distance).clamp(min=1e-6).sqrt())
 
     @property
     def thresholds(self) -> Tensor:
@@ -117,9 +94,9 @@ class OrderedLogit(DistributionMethod):
         chosen = self.log_probabilities(features).gather(1, self.binning.index(y)[:, None])[:, 0]
         return {"likelihood": weighted_mean(-chosen, weights)}
 
-    def distribution(self, features: Tensor, **side: Tensor) -> Distribution:
-        """Steps at the grades, or bins of values. **Shape:** ``(n, d)`` -> n distributions."""
-        return self.binning.distribution(self.log_probabilities(features).softmax(dim=1))
+    def probabilities(self, features: Tensor) -> Tensor:
+        """Those of the ranks, summing to 1 whatever was rounded."""
+        return self.log_probabilities(features).softmax(dim=1)
 
     def native(self, distribution: Distribution, **side: Tensor) -> Tensor:
         """The most probable grade, or the mean of a value. **Shape:** -> ``(n,)``."""
@@ -129,20 +106,10 @@ class OrderedLogit(DistributionMethod):
 class OrderedProbit(OrderedLogit):
     """Cumulative link model with a normal link (Vargas et al., 2020)."""
 
-    title = "cumulative link, probit"
-    link: ClassVar[str] = "probit"
+    title, link = "cumulative link, probit", "probit"
 
 
 class OrderedCloglog(OrderedLogit):
     """Cumulative link model with the complementary log-log (Vargas et al., 2020)."""
 
-    title = "cumulative link, complementary log-log"
-    link: ClassVar[str] = "cloglog"
-
-
-CUMULATIVE_LINK_METHODS: dict[str, type[Method]] = {
-    "ordered-logit": OrderedLogit,
-    "ordered-probit": OrderedProbit,
-    "ordered-cloglog": OrderedCloglog,
-}
-"""Cumulative link models, by name."""
+    title, link = "cumulative link, complementary log-log", "cloglog"

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod
-from diffor.core.method import Method, weighted_mean
+from diffor.core.method import weighted_mean
+from diffor.methods.baselines.point import StandardScale
 from diffor.methods.baselines.settings import check_counts, check_not_negative
 
 DEVIATION_FLOOR = 1e-3
@@ -24,42 +25,29 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def inverse_softplus(value: Tensor) -> Tensor:
-    """The number whose softplus is a value above 0. **Shape:** kept.
-
-    >>> round(float(softplus(inverse_softplus(torch.tensor(0.3)))), 6)
-    0.3
-    """
+    """The number whose softplus is a value above 0. **Shape:** kept."""
     return value + torch.log(-torch.expm1(-value))
 
 
 def training_quantiles(y: Tensor, levels: Tensor) -> Tensor:
     """Quantiles of training targets, also of more of them than ``torch.quantile`` takes. **Shape:** -> as levels."""
-    return torch.as_tensor(np.quantile(y.detach().cpu().double().numpy(), levels.cpu().double().numpy())).float()
-
-
-def centre_and_spread(y: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation, the latter 1 where nothing varies or nothing is there. **Shape:** ``(n,)``."""
-    if len(y) == 0:
-        return torch.zeros(()), torch.ones(())
-    spread = y.double().std(correction=0).float()
-    return y.double().mean().float(), spread if float(spread) > 1e-8 else torch.ones_like(spread)
+    quantiles = np.quantile(y.detach().cpu().double().numpy(), levels.cpu().double().numpy())
+    return torch.as_tensor(quantiles, dtype=torch.float32, device=y.device)
 
 
 def hold_at_ends(reached: Tensor, values: Tensor) -> Tensor:
     """A cdf whose probability beyond [0, 1] stands at the nearer end. **Shape:** both ``(n, c)``."""
-    inside = torch.where(values < 0, torch.zeros_like(reached), reached)
-    return torch.where(values >= 1, torch.ones_like(reached), inside).clamp(0, 1)
+    return torch.where(values < 0, 0.0, torch.where(values >= 1, 1.0, reached.clamp(0, 1)))
 
 
-def normal_cdf_integral(z: Tensor) -> Tensor:
-    """Integral of the standard normal cdf from minus infinity to z. **Shape:** kept.
+def clipped_normal_below(means: Tensor, deviations: Tensor) -> Tensor:
+    """Integral of a normal cdf over [0, 1]. **Shape:** kept."""
 
-    >>> [round(value, 3) for value in normal_cdf_integral(torch.tensor([-9.0, 0.0, 5.0])).tolist()]
-    [0.0, 0.399, 5.0]
-    """
-    density = torch.exp(-0.5 * z.square() - HALF_LOG_TWO_PI)
-    integral: Tensor = z * torch.special.ndtr(z) + density
-    return integral.clamp(min=0)
+    def integral(z: Tensor) -> Tensor:  # of the standard normal cdf, from minus infinity to z
+        below: Tensor = torch.special.ndtr(z)
+        return (z * below + torch.exp(-0.5 * z.square() - HALF_LOG_TWO_PI)).clamp(min=0)
+
+    return deviations * (integral((1 - means) / deviations) - integral(-means / deviations))
 
 
 def log_normal_density(y: Tensor, means: Tensor, deviations: Tensor) -> Tensor:
@@ -86,14 +74,12 @@ class GaussianMixture(Distribution):
         """Weighted sum of the components' cdfs."""
         z = (values.unsqueeze(-1) - self.means[:, None]) / self.deviations[:, None]  # (n, c, M)
         reached = (self.weights[:, None] * torch.special.ndtr(z)).sum(dim=-1)
-        return hold_at_ends(reached, values.expand_as(reached))
+        return hold_at_ends(reached, values)
 
     @property
     def mean(self) -> Tensor:
         """Expected target, where what lies beyond an end stands at that end."""
-        low, high = -self.means / self.deviations, (1 - self.means) / self.deviations
-        below = self.deviations * (normal_cdf_integral(high) - normal_cdf_integral(low))  # integral of the cdf
-        return 1 - (self.weights * below).sum(dim=1)
+        return 1 - (self.weights * clipped_normal_below(self.means, self.deviations)).sum(dim=1)
 
     @property
     def free_mean(self) -> Tensor:
@@ -102,11 +88,7 @@ class GaussianMixture(Distribution):
 
 
 def mixture_nll(logits: Tensor, means: Tensor, deviations: Tensor, y: Tensor) -> Tensor:
-    """Negative log density of a mixture of Gaussians. **Shape:** three of ``(n, M)``, ``(n,)`` -> ``(n,)``.
-
-    >>> mixture_nll(torch.zeros(1, 2), torch.zeros(1, 2), torch.ones(1, 2), torch.zeros(1)).tolist()
-    [0.9189385175704956]
-    """
+    """Negative log density of a mixture of Gaussians. **Shape:** three of ``(n, M)``, ``(n,)`` -> ``(n,)``."""
     return -torch.logsumexp(logits.log_softmax(dim=1) + log_normal_density(y, means, deviations), dim=1)
 
 
@@ -119,30 +101,23 @@ class MixtureDensity(DistributionMethod):
     """
 
     family, title = "densities", "Mixture density network"
-    paper, evidence = "Bishop, 1994", "standard"
-    native_statistic = "own"
-
-    centre: Tensor
-    spread: Tensor
+    paper, evidence, native_statistic = "Bishop, 1994", "standard", "own"
 
     def __init__(self, n_features: int, *, n_components: int = 5) -> None:
         super().__init__()
         check_counts(n_components=n_components)
         self.n_components = n_components
         self.head = nn.Linear(n_features, 3 * n_components)
-        self.register_buffer("centre", torch.zeros(()))
-        self.register_buffer("spread", torch.ones(()))
+        self.scale = StandardScale()
 
     @torch.no_grad()
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Standardise the target and put the components where the targets are."""
-        centre, spread = centre_and_spread(y)
-        self.centre.copy_(centre)
-        self.spread.copy_(spread)
+        self.scale.fit(y)
         levels = (torch.arange(self.n_components) + 0.5) / self.n_components
-        extent = (y.max() - y.min()).cpu() / spread / self.n_components
+        extent = (y.max() - y.min()) / self.scale.spread / self.n_components
         _, means, deviations = self.head.bias.chunk(3)
-        means.copy_((training_quantiles(y, levels) - centre) / spread)
+        means.copy_(self.scale(training_quantiles(y, levels)))
         # A few extreme targets make the range long: no component needs to start wider than all targets together.
         deviations.copy_(inverse_softplus(extent.clamp(0.01, 1.0)))
 
@@ -153,13 +128,12 @@ class MixtureDensity(DistributionMethod):
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Negative log likelihood of the standardised target."""
-        nll = mixture_nll(*self.components(features), (y - self.centre) / self.spread)
-        return {"likelihood": weighted_mean(nll, weights)}
+        return {"likelihood": weighted_mean(mixture_nll(*self.components(features), self.scale(y)), weights)}
 
     def distribution(self, features: Tensor, **side: Tensor) -> GaussianMixture:
         """The mixture on the scale of the target."""
         logits, means, deviations = self.components(features)
-        return GaussianMixture(logits.softmax(dim=1), self.centre + self.spread * means, self.spread * deviations)
+        return GaussianMixture(logits.softmax(dim=1), self.scale.back(means), self.scale.spread * deviations)
 
     def native(self, distribution: Distribution, **side: Tensor) -> Tensor:
         """Weighted mean of the components."""
@@ -174,11 +148,6 @@ class ExponentialGaussianMixture(Distribution):
     """One exponential and K Gaussians that are cut off at 0.
 
     **Shape:** weights ``(n, 1 + K)``, the exponential first; rate ``(n,)``; means, deviations ``(n, K)``.
-
-    >>> one = torch.ones(1, 1)
-    >>> mixture = ExponentialGaussianMixture(torch.tensor([[1.0, 0.0]]), torch.tensor([10.0]), 0.5 * one, 0.1 * one)
-    >>> round(float(mixture.quantile(torch.tensor([0.5]))), 4)  # log(2) / 10
-    0.0693
     """
 
     def __init__(self, weights: Tensor, rate: Tensor, means: Tensor, deviations: Tensor) -> None:
@@ -192,15 +161,14 @@ class ExponentialGaussianMixture(Distribution):
         z = (inside.unsqueeze(-1) - self.means[:, None]) / self.deviations[:, None]  # (n, c, K)
         cut_off = self.cut_off[:, None]
         gaussians = (torch.special.ndtr(z) - cut_off) / (1 - cut_off)
-        reached: Tensor = self.weights[:, :1] * exponential + (self.weights[:, None, 1:] * gaussians).sum(dim=-1)
-        return hold_at_ends(reached, values.expand_as(reached))
+        reached = self.weights[:, :1] * exponential + (self.weights[:, None, 1:] * gaussians).sum(dim=-1)
+        return hold_at_ends(reached, values)
 
     @property
     def mean(self) -> Tensor:
         """Expected target, where what lies beyond 1 stands at 1."""
         exponential = -torch.expm1(-self.rate) / self.rate
-        low, high = -self.means / self.deviations, (1 - self.means) / self.deviations
-        below = self.deviations * (normal_cdf_integral(high) - normal_cdf_integral(low)) - self.cut_off
+        below = clipped_normal_below(self.means, self.deviations) - self.cut_off
         gaussians = 1 - below / (1 - self.cut_off)
         return self.weights[:, 0] * exponential + (self.weights[:, 1:] * gaussians).sum(dim=1)
 
@@ -230,11 +198,8 @@ class ExponentialGaussian(DistributionMethod):
     **Shape:** features ``(n, d)`` -> a rate, K means, K deviations, 1 + K weights.
     """
 
-    family, title = "watch time", "EGMN"
-    paper, evidence = "Zhao et al., RecSys 2025", "code"
-    tasks = ("value",)
-    native_statistic = "own"
-
+    family, title, tasks = "watch time", "EGMN", ("value",)
+    paper, evidence, native_statistic = "Zhao et al., RecSys 2025", "code", "own"
     scale: Tensor
 
     def __init__(
@@ -248,21 +213,16 @@ class ExponentialGaussian(DistributionMethod):
         self.means, self.deviations = nn.Linear(n_features, n_components), nn.Linear(n_features, n_components)
         self.weights = nn.Linear(n_features, n_components + 1)
         self.register_buffer("scale", torch.ones(()))
-        self.start()
-
-    @torch.no_grad()
-    def start(self) -> None:
-        """Spread the components over the scale."""
         # NOTE[DIFF]: the authors start all components alike; a later study found that the result hangs on
-        # the start, and spreads them like this.
-        count = self.means.out_features
+        # the start, and spreads them over the scale like this.
         exponential_mean = 0.05
-        places = torch.arange(1, count + 1) / (count + 1)
-        self.rate.bias.fill_(1 / exponential_mean)  # where softplus is the identity
-        self.means.bias.copy_(inverse_softplus((places - exponential_mean).clamp(min=0.01)))
-        self.deviations.bias.copy_(inverse_softplus(torch.tensor(1.5 / count)))
+        places = torch.arange(1, n_components + 1) / (n_components + 1)
+        with torch.no_grad():
+            self.rate.bias.fill_(1 / exponential_mean)  # where softplus is the identity
+            self.means.bias.copy_(inverse_softplus((places - exponential_mean).clamp(min=0.01)))
+            self.deviations.bias.copy_(inverse_softplus(torch.tensor(1.5 / n_components)))
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Find the scale of the targets."""
         # NOTE[DIFF]: the authors divide by the largest target, which a single extreme one can move anywhere.
         high = training_quantiles(y, torch.tensor(0.99))
@@ -297,7 +257,3 @@ class ExponentialGaussian(DistributionMethod):
         """The authors' expectation."""
         assert isinstance(distribution, ExponentialGaussianMixture)
         return distribution.free_mean
-
-
-DENSITY_METHODS: dict[str, type[Method]] = {"mdn": MixtureDensity, "egmn": ExponentialGaussian}
-"""Methods that answer with a mixture."""

@@ -13,7 +13,7 @@ from diffor.core.method import Method, weighted_mean
 from diffor.core.prediction import Prediction
 from diffor.core.row_noise import start_noise, step_noise
 from diffor.errors import UserError
-from diffor.methods.baselines.densities import centre_and_spread
+from diffor.methods.baselines.point import StandardScale
 from diffor.methods.baselines.settings import check_counts
 
 FULL_TIMES = 1000
@@ -25,32 +25,15 @@ def noise_shares(n_times: int) -> Tensor:
     """Share of noise that each time adds: linear, and the more of it the fewer times there are.
 
     **Shape:** -> ``(T,)`` in double precision.
-
-    >>> noise_shares(1000)[[0, -1]].tolist()
-    [0.0001, 0.02]
     """
     rescale = FULL_TIMES / n_times
     return torch.linspace(FIRST_BETA * rescale, LAST_BETA * rescale, n_times, dtype=torch.float64)
-
-
-def corrupt(clean: Tensor, centre: Tensor, signal: Tensor, noise: Tensor) -> Tensor:
-    """The state that has kept ``signal`` of the target, and for the rest stands around the centre.
-
-    **Shape:** all alike, kept.
-
-    >>> corrupt(torch.tensor(2.0), torch.tensor(1.0), torch.tensor(0.6), torch.tensor(0.5)).item()
-    2.0
-    """
-    return signal * clean + (1 - signal) * centre + (1 - signal.square()).sqrt() * noise
 
 
 def reverse_weights(shares: Tensor) -> Tensor:
     """How the state one time earlier is made: weights of the clean target, the state and the centre, and a deviation.
 
     **Shape:** ``(T,)`` -> ``(T, 4)``; at time 0 the clean target alone is left.
-
-    >>> reverse_weights(noise_shares(100))[0].round(decimals=6).abs().tolist()
-    [1.0, 0.0, 0.0, 0.0]
     """
     kept = 1 - shares
     total = kept.cumprod(dim=0)
@@ -120,9 +103,6 @@ def chebyshev_sum(weights: Tensor, place: Tensor) -> Tensor:
     """The weighted sum of Chebyshev polynomials at places in [-1, 1], by Clenshaw's recurrence.
 
     **Shape:** ``(n, k)`` with k of 2 or more, ``(n, m)`` -> ``(n, m)``.
-
-    >>> chebyshev_sum(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0.5]])).item()  # 1 + 2 x + 3 (2 x^2 - 1)
-    0.5
     """
     here, after = weights[:, -1:].expand_as(place), torch.zeros_like(place)
     for k in range(weights.shape[1] - 2, 0, -1):
@@ -148,11 +128,7 @@ class DiffusionAroundMean(Method):
     """
 
     family, title = "diffusion", "CARD"
-    paper, evidence = "Han et al., NeurIPS 2022", "code"
-    native_statistic = "mean"
-
-    centre: Tensor
-    spread: Tensor
+    paper, evidence, native_statistic = "Han et al., NeurIPS 2022", "code", "mean"
     signal: Tensor
     steps_back: Tensor
     nodes: Tensor
@@ -178,21 +154,21 @@ class DiffusionAroundMean(Method):
         nodes, to_weights = chebyshev_points(n_nodes or 2)
         self.register_buffer("nodes", nodes, persistent=False)
         self.register_buffer("to_weights", to_weights, persistent=False)
-        self.register_buffer("centre", torch.zeros(()))
-        self.register_buffer("spread", torch.ones(()))
+        self.scale = StandardScale()
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Standardise the target."""
-        centre, spread = centre_and_spread(y)
-        self.centre.copy_(centre)
-        self.spread.copy_(spread)
+        self.scale.fit(y)
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Squared errors of the guide, and of the noise at a random time."""
-        clean, expected = (y - self.centre) / self.spread, self.guide(features).squeeze(1)
+        clean, expected = self.scale(y), self.guide(features).squeeze(1)
         given = expected.detach()
         t, noise = (draws.to(y.device) for draws in draw_times_and_noise(len(y), self.n_times))
-        state = corrupt(clean, given, self.signal[t], noise)
+        signal = self.signal[
+            t
+        ]  # share of the target that the state has kept; the rest stands around the guide's answer
+        state = signal * clean + (1 - signal) * given + (1 - signal.square()).sqrt() * noise
         estimate = self.noise(state[:, None], self.noise.describe(given, features), t).squeeze(1)
         return {
             "guide": weighted_mean((expected - clean).square(), weights),
@@ -201,7 +177,7 @@ class DiffusionAroundMean(Method):
 
     def predict(self, features: Tensor, keys: Tensor, n_samples: int, **side: Tensor) -> Prediction:
         """Samples by the whole reverse chain, and their mean."""
-        samples = (self.centre + self.spread * self.reverse(features, keys, n_samples)).clamp(0, 1)
+        samples = self.scale.back(self.reverse(features, keys, n_samples)).clamp(0, 1)
         return Prediction(samples.cpu().numpy(), samples.mean(dim=1).cpu().numpy())
 
     @torch.no_grad()
@@ -228,7 +204,3 @@ class DiffusionAroundMean(Method):
         middle, half = (low + high) / 2, ((high - low) / 2).clamp(min=torch.finfo(state.dtype).tiny)
         weights = self.noise(middle + half * self.nodes, described, t) @ self.to_weights
         return chebyshev_sum(weights, (state - middle) / half)
-
-
-DIFFUSION_METHODS: dict[str, type[Method]] = {"card": DiffusionAroundMean}
-"""Methods that generate the target by a chain of noise."""

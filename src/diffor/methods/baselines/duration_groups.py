@@ -42,11 +42,7 @@ def required_duration(side: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def learned_seconds(y: Tensor, range_seconds: float | None) -> float:
-    """How many of the source's seconds the target's range is taken for. **Shape:** ``(n,)``.
-
-    >>> learned_seconds(torch.tensor([0.0, 0.25, 0.25, 0.9]), None), learned_seconds(torch.tensor([0.5]), 300.0)
-    (80.0, 300.0)
-    """
+    """How many of the source's seconds the target's range is taken for. **Shape:** ``(n,)``."""
     if range_seconds is not None:
         return float(range_seconds)
     positive = y[y > 0]
@@ -64,11 +60,6 @@ class DurationGroups(nn.Module):
     Durations beyond the training range belong to the first and the last group.
 
     **Shape:** durations ``(n,)`` -> group numbers ``(n,)``.
-
-    >>> groups = DurationGroups(3, min_rows=2)
-    >>> groups.fit(torch.tensor([1.0, 1.0, 2.0, 2.0, 3.0, 3.0]))
-    >>> groups(torch.tensor([0.5, 2.0, 2.5, 9.0])).tolist()
-    [0, 1, 2, 2]
     """
 
     cuts: Tensor
@@ -105,11 +96,7 @@ class DurationGroups(nn.Module):
 
 
 def mid_rank(y: Tensor, grid: Tensor) -> Tensor:
-    """Share of views below y, half of the equal ones included. **Shape:** ``(n,)``, quantiles ``(n, q)`` -> ``(n,)``.
-
-    >>> mid_rank(torch.tensor([0.0, 0.3]), torch.tensor([[0.0, 0.0, 0.0, 0.2, 0.4]]).repeat(2, 1)).tolist()
-    [0.25, 0.875]
-    """
+    """Share of views below y, counting half of equal ones. **Shape:** ``(n,)``, quantiles ``(n, q)`` -> ``(n,)``."""
     below = even_bins(grid).cdf(y[:, None])
     above = even_bins(-grid.flip(1)).cdf(-y[:, None])
     return ((below + 1 - above) / 2).squeeze(1)
@@ -142,10 +129,6 @@ def two_levels(watched: Floats) -> Floats:
 
 
 def moving_average(levels: Floats, counts: Floats, window: int) -> Floats:
-    """Centred average over ``2 * window - 1`` neighbours, each counted by its rows. **Shape:** ``(n,)`` -> ``(n,)``.
-
-    >>> moving_average(np.array([0.0, 3.0, 6.0]), np.array([1.0, 1.0, 2.0]), 2).tolist()
-    [1.5, 3.75, 5.0]
-    """
+    """Centred average over ``2 * window - 1`` neighbours, each counted by its rows. **Shape:** ``(n,)`` -> ``(n,)``."""
     kernel, middle = np.ones(2 * window - 1), slice(window - 1, window - 1 + len(levels))
     return np.asarray(np.convolve(levels * counts, kernel)[middle] / np.convolve(counts, kernel)[middle])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from diffor.core.distribution import Distribution, DistributionMethod, PointMethod
-from diffor.core.method import Method, subset_mean, weighted_mean
+from diffor.core.method import subset_mean, weighted_mean
 from diffor.methods.baselines.duration_groups import (
     DurationGroups,
     completed,
@@ -38,20 +38,10 @@ class D2Q(PointMethod):
     the group and the answer is the group's quantile at the predicted rank. The encoder should see the duration, too.
 
     **Shape:** features ``(n, d)``, duration ``(n,)`` -> ``(n,)``.
-
-    >>> method = D2Q(2, n_groups=1)
-    >>> method.prepare(torch.linspace(0, 1, 101), duration=torch.ones(101))
-    >>> with torch.no_grad():
-    ...     middle = method.output.weight.zero_(), method.output.bias.zero_()
-    >>> round(method.value(torch.zeros(1, 2), duration=torch.ones(1)).item(), 4)
-    0.5
     """
 
-    family, title = "watch time", "D2Q"
-    paper, evidence = "Zhan et al., KDD 2022", "paper"
-    tasks = ("value",)
-    native_statistic = "own"
-    requires = ("duration",)
+    family, tasks, native_statistic, requires = "watch time", ("value",), "own", ("duration",)
+    title, paper, evidence = "D2Q", "Zhan et al., KDD 2022", "paper"
     grids: Tensor
 
     def __init__(self, n_features: int, *, n_groups: int = 30, n_levels: int = 100, clip: bool = False) -> None:
@@ -63,7 +53,7 @@ class D2Q(PointMethod):
         self.output = nn.Linear(n_features, 1)
         self.register_buffer("grids", torch.linspace(0, 1, n_levels + 1).repeat(n_groups, 1))
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Learn the groups and the quantiles of watch time in each."""
         duration = required_duration(side, self.title)
         self.groups.fit(duration)
@@ -98,18 +88,10 @@ class D2Co(PointMethod):
     target's range has.
 
     **Shape:** features ``(n, d)``, duration ``(n,)`` -> ``(n,)``.
-
-    >>> method = D2Co(2, n_groups=1)
-    >>> method.prepare(torch.tensor([0.1, 0.5]).repeat(50), duration=torch.ones(100))
-    >>> round(method.low[0].item(), 4), round(method.high[0].item(), 4)
-    (0.1, 0.5)
     """
 
-    family, title = "watch time", "D2Co"
-    paper, evidence = "Zhao et al., RecSys 2023", "code"
-    tasks = ("value",)
-    native_statistic = "own"
-    requires = ("duration",)
+    family, tasks, native_statistic, requires = "watch time", ("value",), "own", ("duration",)
+    title, paper, evidence = "D2Co", "Zhao et al., RecSys 2023", "code"
     low: Tensor
     high: Tensor
     seconds: Tensor
@@ -133,7 +115,7 @@ class D2Co(PointMethod):
         self.register_buffer("high", torch.ones(n_groups))
         self.register_buffer("seconds", torch.ones(()))
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Learn the two levels of each duration, and the scale of time."""
         duration = required_duration(side, self.title)
         # NOTE[DIFF] the median target counts as TYPICAL_SECONDS unless the range is told: y has no seconds.
@@ -170,12 +152,7 @@ class D2Co(PointMethod):
 
 
 def interest_share(watch: Tensor, low: Tensor, high: Tensor, sensitivity: Tensor | float) -> Tensor:
-    """``(e^aw - e^al) / (e^ah - e^al)`` within [0, 1], straight where a is 0. **Shape:** ``(n,)`` each -> ``(n,)``.
-
-    >>> two = torch.tensor([2.0]), torch.tensor([0.0]), torch.tensor([4.0])
-    >>> interest_share(*two, 0.0).item(), round(interest_share(*two, 0.3).item(), 4)
-    (0.5, 0.3543)
-    """
+    """``(e^aw - e^al) / (e^ah - e^al)`` within [0, 1], straight where a is 0. **Shape:** ``(n,)`` each -> ``(n,)``."""
     inside = torch.minimum(torch.maximum(watch, low), high)
     rate = torch.as_tensor(sensitivity).to(watch)
     straight = (inside - low) / (high - low)
@@ -194,12 +171,7 @@ def watch_of_share(share: Tensor, low: Tensor, high: Tensor, sensitivity: Tensor
 
 
 class CensoredInterest(Distribution):
-    """A Gaussian interest, seen as a watch time that ends with the video. **Shape:** location ``(n,)``, limit ``(n,)``.
-
-    >>> view = CensoredInterest(torch.tensor([0.0]), 2.0, torch.tensor([0.5]), 40.0, torch.tensor(100.0))
-    >>> [round(value, 2) for value in view.cdf(torch.tensor([[0.49, 0.5]]))[0].tolist()]
-    [0.46, 1.0]
-    """
+    """A Gaussian interest, seen as a watch time that ends with the video. **Shape:** location, limit ``(n,)``."""
 
     N_LEVELS: ClassVar[int] = 256
 
@@ -239,19 +211,10 @@ class CWM(DistributionMethod):
     views may outlast the video, as with replays, ``clip=False`` lets predictions do so.
 
     **Shape:** features ``(n, d)``, duration ``(n,)`` -> n distributions.
-
-    >>> method = CWM(2)
-    >>> method.prepare(torch.tensor([0.1, 0.2, 0.3]), duration=torch.ones(3))
-    >>> with torch.no_grad():
-    ...     middle = method.output.weight.zero_()
-    >>> round(method.native(method.distribution(torch.zeros(1, 2), duration=torch.ones(1))).item(), 4)
-    0.2
     """
 
-    family, title = "watch time", "CWM"
-    paper, evidence = "Zhao et al., KDD 2024", "code"
-    tasks = ("value",)
-    requires = ("duration",)
+    family, tasks, requires = "watch time", ("value",), ("duration",)
+    title, paper, evidence = "CWM", "Zhao et al., KDD 2024", "code"
     seconds: Tensor
 
     def __init__(
@@ -266,7 +229,7 @@ class CWM(DistributionMethod):
         self.output = nn.Linear(n_features, 1)
         self.register_buffer("seconds", torch.ones(()))
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Learn the scale of time, and start at the typical interest."""
         watched = torch.minimum(y, required_duration(side, self.title))
         # NOTE[DIFF] the median target counts as TYPICAL_SECONDS unless the range is told: y has no seconds.
@@ -280,16 +243,16 @@ class CWM(DistributionMethod):
         finished = completed(y, duration)
         interest = interest_of_watch(torch.minimum(y, duration) * self.seconds, self.constant)
         location = self.output(features).squeeze(1)
-        unfinished_each = unfinished_losses(location, interest, self.spread)
-        finished_each = finished_losses(location, interest, self.spread, self.likelihood)
+        off = (location - interest).square() / (2 * self.spread**2)  # of views that ended before the video did
+        ahead = (location - interest) / self.spread  # of others: interest was at least so large
         if self.likelihood == "paper":
             return {
-                "unfinished": weighted_mean(torch.where(finished, 0.0, unfinished_each), weights),
-                "finished": weighted_mean(torch.where(finished, finished_each, 0.0), weights),
+                "unfinished": weighted_mean(torch.where(finished, 0.0, off), weights),
+                "finished": weighted_mean(torch.where(finished, -torch.special.log_ndtr(ahead), 0.0), weights),
             }
         return {
-            "unfinished": subset_mean(unfinished_each, ~finished, weights),
-            "finished": subset_mean(finished_each, finished, weights),
+            "unfinished": subset_mean(off, ~finished, weights),
+            "finished": subset_mean(-functional.logsigmoid(ahead), finished, weights),
         }
 
     def distribution(self, features: Tensor, **side: Tensor) -> CensoredInterest:
@@ -305,29 +268,10 @@ class CWM(DistributionMethod):
 
 
 def interest_of_watch(watch: Tensor, constant: float) -> Tensor:
-    """Log-odds of ``exp(-constant / (watch + 1))``, cut at one in a million. **Shape:** any, in the source's seconds.
-
-    >>> [round(value, 4) for value in interest_of_watch(torch.tensor([10.0, 30.0]), 40.0).tolist()]
-    [-3.6097, -0.9685]
-    """
+    """Log-odds of ``exp(-constant / (watch + 1))``, cut at one in a million. **Shape:** any, in seconds."""
     return torch.logit(torch.exp(-constant / (watch + 1)), eps=EPSILON)
 
 
 def watch_of_interest(interest: Tensor, constant: float) -> Tensor:
     """Seconds watched at an interest, below 0 where there is none. **Shape:** any."""
     return constant / (functional.softplus(-interest) + EPSILON) - 1
-
-
-def unfinished_losses(location: Tensor, interest: Tensor, spread: float) -> Tensor:
-    """Gaussian loss of views that ended before the video did. **Shape:** ``(n,)``, ``(n,)`` -> ``(n,)``."""
-    return (location - interest).square() / (2 * spread**2)
-
-
-def finished_losses(location: Tensor, interest: Tensor, spread: float, likelihood: str = "code") -> Tensor:
-    """Loss of views that reached the end, where interest was at least so large. **Shape:** ``(n,)`` -> ``(n,)``."""
-    ahead = (location - interest) / spread
-    tail: Tensor = torch.special.log_ndtr(ahead) if likelihood == "paper" else functional.logsigmoid(ahead)
-    return -tail
-
-
-DURATION_METHODS: dict[str, type[Method]] = {"d2q": D2Q, "d2co": D2Co, "cwm": CWM}

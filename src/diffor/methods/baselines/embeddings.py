@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, cross_entropy
 
-from diffor.core.distribution import Distribution
-from diffor.core.method import Method, weighted_mean
+from diffor.core.method import weighted_mean
 from diffor.methods.baselines.bins import BinMethod
 from diffor.methods.baselines.settings import check_below_one, check_counts, check_not_negative
 
@@ -48,14 +47,8 @@ class ProbabilisticEmbeddings(BinMethod):
         """Centre and log variance of each embedding. **Shape:** ``(n, d)`` -> ``(n, d)``, ``(n, d)``."""
         # One row has no variance to normalise by, so it is taken as when predicting.
         norm, learns = self.norm, self.training and len(features) > 1
-        momentum = 0.1 if norm.momentum is None else norm.momentum
         log_variance = batch_norm(
-            self.log_variance(features),
-            norm.running_mean,
-            norm.running_var,
-            training=learns,
-            momentum=momentum,
-            eps=norm.eps,
+            self.log_variance(features), norm.running_mean, norm.running_var, training=learns, eps=norm.eps
         )
         return torch.relu(self.centre(features)), log_variance
 
@@ -82,10 +75,9 @@ class ProbabilisticEmbeddings(BinMethod):
             "order": self.order_weight * order,
         }
 
-    def distribution(self, features: Tensor, **side: Tensor) -> Distribution:
-        """Mean over the draws of the bins' probabilities. **Shape:** ``(n, d)`` -> n distributions."""
-        logits = self.classify(*self.embed(features), self.draws[None])
-        return self.binning.distribution(logits.softmax(dim=2).mean(dim=1))
+    def probabilities(self, features: Tensor) -> Tensor:
+        """Mean over the draws of the bins' probabilities."""
+        return self.classify(*self.embed(features), self.draws[None]).softmax(dim=2).mean(dim=1)
 
 
 def drop_weightless(features: Tensor, y: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -102,20 +94,12 @@ def drop_weightless(features: Tensor, y: Tensor, weights: Tensor | None) -> tupl
 
 
 def prior_divergence(centre: Tensor, log_variance: Tensor) -> Tensor:
-    """Divergence of each embedding from the standard normal. **Shape:** ``(n, d)``, ``(n, d)`` -> ``(n,)``.
-
-    >>> prior_divergence(torch.tensor([[0.0, 2.0]]), torch.zeros(1, 2)).tolist()
-    [2.0]
-    """
+    """Divergence of each embedding from the standard normal. **Shape:** ``(n, d)``, ``(n, d)`` -> ``(n,)``."""
     return (centre.square() + log_variance.exp() - log_variance - 1).sum(dim=1) / 2
 
 
 def symmetric_divergence(centres: tuple[Tensor, Tensor], log_variances: tuple[Tensor, Tensor]) -> Tensor:
-    """Sum of the two divergences between diagonal normals. **Shape:** ``(n, d)`` each -> ``(n,)``.
-
-    >>> symmetric_divergence((torch.zeros(1, 2), torch.tensor([[2.0, 0.0]])), (torch.zeros(1, 2),) * 2).tolist()
-    [4.0]
-    """
+    """Sum of the two divergences between diagonal normals. **Shape:** ``(n, d)`` each -> ``(n,)``."""
     difference = log_variances[0] - log_variances[1]
     precisions = (-log_variances[0]).exp() + (-log_variances[1]).exp()
     moved = (centres[0] - centres[1]).square() * precisions
@@ -129,9 +113,6 @@ def triplets(index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     where the third is to be nearer, -1 where the next is, and 0 where there is no such row.
 
     **Shape:** ``(n,)`` -> ``(n,)`` each.
-
-    >>> [part.tolist() for part in triplets(torch.tensor([0, 1, 3]))]
-    [[1, 2, 0], [2, 0, 1], [-1, 1, 1]]
     """
     n = len(index)
     second = (torch.arange(n, device=index.device) + 1) % n
@@ -159,7 +140,3 @@ def triplet_penalty(
     if weights is not None:
         counted = counted * weights * weights[second] * weights[third]
     return (counted * shortfall).sum() / counted.sum().clamp(min=torch.finfo(shortfall.dtype).tiny)
-
-
-EMBEDDING_METHODS: dict[str, type[Method]] = {"poe": ProbabilisticEmbeddings}
-"""Methods that predict an uncertain embedding, by name."""

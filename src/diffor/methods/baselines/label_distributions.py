@@ -1,4 +1,4 @@
-"""Methods that spread each label over its neighbours: a bin close to the target is not as wrong as one far away."""
+"""Methods whose labels are distributions: spread over the neighbours of the target's bin, or how people voted."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax
+from torch.nn.functional import log_softmax, one_hot
 
 from diffor.core.distribution import Distribution, decide_as_class
-from diffor.core.method import Method
-from diffor.methods.baselines.bins import BinMethod, moments
+from diffor.core.method import weighted_mean
+from diffor.errors import UserError
+from diffor.methods.baselines.binning import moments
+from diffor.methods.baselines.bins import BinMethod
 from diffor.methods.baselines.settings import check_not_negative, check_positive
-from diffor.methods.baselines.vote_histograms import VoteMethod
 
 LEAST_VARIANCE = 0.05
 """In squared scores: voters who all agree leave a label on one score, not one without any width."""
+TOLERANCE = 0.01
+"""How far means of votes may lie from the targets, as a share of the range: files round."""
 
 
 def spread_labels(costs: Tensor, reachable: Tensor | None = None) -> Tensor:
-    """Label distributions that fall off exponentially with the cost of each bin. **Shape:** ``(n, K)``, kept.
-
-    >>> spread_labels(torch.tensor([[0.0, 0.0, 9e9]])).tolist()
-    [[0.5, 0.5, 0.0]]
-    """
+    """Label distributions that fall off exponentially with the cost of each bin. **Shape:** ``(n, K)``, kept."""
     return (-costs if reachable is None else (-costs).masked_fill(~reachable, -torch.inf)).softmax(dim=1)
 
 
@@ -36,9 +35,81 @@ def soft_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return -(labels * log_softmax(logits, dim=1)).sum(dim=1)
 
 
-def distances(position: Tensor, n_bins: int) -> Tensor:
-    """Distances from positions to all bins, in bins. **Shape:** ``(n,)`` -> ``(n, K)``."""
-    return (torch.arange(n_bins, device=position.device) - position[:, None]).abs()
+class VoteMethod(BinMethod):
+    """Bins that stand for scores where ``votes`` are given: counts of each row's votes, one column for each bin.
+
+    The scores lie evenly from one end of the range to the other, so that ten votes from 1 to 10 need
+    ``bounds=(1, 10)``. The distribution is then that of a *vote*, wider than what is known about their mean; its mean
+    is the prediction. Predictions need no votes. Without votes it is as if all were in the target's bin.
+    """
+
+    learns_from = ("votes",)
+
+    @torch.no_grad()
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
+        """Fit the bins, or make them scores, and start from their shares. **Shape:** ``(n,)``, votes ``(n, K)``."""
+        if "votes" not in side:
+            super().fit_targets(y)
+            return
+        shares = self.vote_shares(side["votes"])
+        places = torch.linspace(0, 1, self.binning.n_bins, device=y.device)
+        distance = float((shares @ places - y).abs().max())
+        if distance > TOLERANCE:
+            raise UserError(
+                "the targets must be the means of their votes, with bounds that are the first and the last score, but "
+                f"they differ by up to {distance:.3g} of the range; pass bounds=(1, {shares.shape[1]}), say"
+            )
+        self.binning.stand_at(places)
+        self.start((shares.sum(dim=0) + 1) / (len(y) + self.binning.n_bins))
+
+    def vote_shares(self, votes: Tensor) -> Tensor:
+        """Each row's votes as shares. **Shape:** ``(n, K)``, kept."""
+        if votes.ndim != 2 or votes.shape[1] != self.binning.n_bins:
+            raise UserError(
+                f"votes must have one column for each of n_bins={self.binning.n_bins} scores, but their shape is "
+                f"{tuple(votes.shape)}; pass n_bins={votes.shape[-1] if votes.ndim == 2 else 10}"
+            )
+        total = votes.sum(dim=1, keepdim=True)
+        if bool((votes < 0).any()) or not bool((total > 0).all()):
+            raise UserError("votes must be counts, at least one in each row, but some are negative or rows have none")
+        return votes / total
+
+    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Means of the terms, which know the votes where they are given. **Shape:** as in :class:`BinMethod`."""
+        if "votes" not in side:
+            return super().loss(features, y, weights)
+        terms = self.vote_penalties(self.logits(features), y, self.vote_shares(side["votes"]))
+        return {name: weighted_mean(rows, weights) for name, rows in terms.items()}
+
+    @abstractmethod
+    def vote_penalties(self, logits: Tensor, y: Tensor, shares: Tensor) -> dict[str, Tensor]:
+        """Named loss terms of each row, given its votes. **Shape:** ``(n, K)``, ``(n,)``, ``(n, K)`` -> ``(n,)``."""
+
+
+class EarthMover(VoteMethod):
+    """NIMA (Talebi and Milanfar, 2018): the earth mover's distance between predicted and true histogram of scores.
+
+    Ten bins of one width stand for the ten scores, or with ``votes`` the ten scores themselves.
+
+    NOTE[DIFF]: where targets are single numbers there is no histogram, so the true one has all ratings in the target's
+    bin.
+    """
+
+    title, paper, evidence = "NIMA", "Talebi and Milanfar, TIP 2018", "standard"
+
+    def __init__(
+        self, n_features: int, *, n_grades: int | None = None, n_bins: int = 10, policy: str = "uniform"
+    ) -> None:
+        super().__init__(n_features, n_grades=n_grades, n_bins=n_bins, policy=policy)
+
+    def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Earth mover's distance of each row to its bin."""
+        return self.vote_penalties(logits, y, one_hot(self.binning.index(y), self.binning.n_bins).to(logits))
+
+    def vote_penalties(self, logits: Tensor, y: Tensor, shares: Tensor) -> dict[str, Tensor]:
+        """Earth mover's distance of each row to its histogram: of the cumulative sums, the root of the mean square."""
+        difference = (logits.softmax(dim=1) - shares).cumsum(dim=1)
+        return {"earth-mover": (difference.square().mean(dim=1) + 1e-10).sqrt()}  # the root has no slope at zero
 
 
 class LabelDistributionMethod(BinMethod):
@@ -51,6 +122,10 @@ class LabelDistributionMethod(BinMethod):
     def penalties(self, logits: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Cross-entropy with the spread labels."""
         return {"labels": soft_cross_entropy(logits, spread_labels(self.costs(y), self.binning.reachable))}
+
+    def distances(self, position: Tensor) -> Tensor:
+        """Distances from positions to all bins, in bins. **Shape:** ``(n,)`` -> ``(n, K)``."""
+        return (torch.arange(self.binning.n_bins, device=position.device) - position[:, None]).abs()
 
 
 class GaussianLabels(VoteMethod, LabelDistributionMethod):
@@ -79,7 +154,7 @@ class GaussianLabels(VoteMethod, LabelDistributionMethod):
 
     def costs(self, y: Tensor) -> Tensor:
         """Half the squared distance in units of sigma."""
-        return (distances(self.binning.position(y), self.binning.n_bins) / self.sigma).square() / 2
+        return (self.distances(self.binning.position(y)) / self.sigma).square() / 2
 
 
 class GaussianLabelsWithMean(GaussianLabels):
@@ -130,8 +205,7 @@ class SoftOrdinalLabels(LabelDistributionMethod):
 
     def costs(self, y: Tensor) -> Tensor:
         """Distance from the target's bin, or its square."""
-        index = self.binning.index(y).to(y)
-        return self.alpha * distances(index, self.binning.n_bins).pow(self.distance_power)
+        return self.alpha * self.distances(self.binning.index(y).to(y)).pow(self.distance_power)
 
     def native(self, distribution: Distribution, **side: Tensor) -> Tensor:
         """The most probable grade, or the mean of a value. **Shape:** -> ``(n,)``."""
@@ -139,14 +213,9 @@ class SoftOrdinalLabels(LabelDistributionMethod):
 
 
 class SquaredSoftOrdinalLabels(SoftOrdinalLabels):
-    """SORD (Diaz and Marathe, 2019) with squared distances.
+    """SORD (Diaz and Marathe, 2019) with squared distances."""
 
-    >>> SquaredSoftOrdinalLabels(n_features=4, n_grades=3).costs(torch.tensor([0.0])).tolist()
-    [[0.0, 1.0, 4.0]]
-    """
-
-    title = "SORD, squared distances"
-    distance_power: ClassVar[int] = 2
+    title, distance_power = "SORD, squared distances", 2
 
 
 class UnifiedLabels(VoteMethod, LabelDistributionMethod):
@@ -173,22 +242,11 @@ class UnifiedLabels(VoteMethod, LabelDistributionMethod):
 
     def vote_penalties(self, logits: Tensor, y: Tensor, shares: Tensor) -> dict[str, Tensor]:
         """Cross-entropy with normal labels of each picture's own mean and variance."""
-        n_bins = self.binning.n_bins
         mean, variance = moments(shares)
-        costs = distances(mean, n_bins).square() / variance.clamp(min=LEAST_VARIANCE)[:, None]
+        costs = self.distances(mean).square() / variance.clamp(min=LEAST_VARIANCE)[:, None]
         return {"labels": soft_cross_entropy(logits, spread_labels(costs))}
 
     def costs(self, y: Tensor) -> Tensor:
         """Squared distance in units of the variance."""
-        n_bins = self.binning.n_bins
-        return (distances(self.binning.position(y), n_bins) * (9 / (n_bins - 1))).square() / self.variance
-
-
-LABEL_DISTRIBUTION_METHODS: dict[str, type[Method]] = {
-    "dldl": GaussianLabels,
-    "dldl-v2": GaussianLabelsWithMean,
-    "sord": SoftOrdinalLabels,
-    "sord-squared": SquaredSoftOrdinalLabels,
-    "uiaa": UnifiedLabels,
-}
-"""Methods that spread each label over its neighbours, by name."""
+        distances = self.distances(self.binning.position(y))
+        return (distances * (9 / (self.binning.n_bins - 1))).square() / self.variance

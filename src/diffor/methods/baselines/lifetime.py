@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod, PointMethod
-from diffor.core.method import Method, subset_mean, weighted_mean
-from diffor.methods.baselines.densities import HALF_LOG_TWO_PI, centre_and_spread, hold_at_ends
+from diffor.core.method import subset_mean, weighted_mean
+from diffor.methods.baselines.densities import HALF_LOG_TWO_PI, hold_at_ends
+from diffor.methods.baselines.point import StandardScale
 from diffor.methods.baselines.settings import check_choice, check_counts
 
 LARGEST_SPREAD = 3.0
@@ -22,11 +23,7 @@ GATES = ("product", "hard")
 
 
 class LogNormal(Distribution):
-    """A log-normal distribution; what lies beyond 1 stands at 1. **Shape:** location, spread ``(n,)``.
-
-    >>> LogNormal(torch.tensor([-2.0]), torch.tensor([0.5])).quantile(torch.tensor([0.5])).log().tolist()
-    [[-2.0]]
-    """
+    """A log-normal distribution; what lies beyond 1 stands at 1. **Shape:** location, spread ``(n,)``."""
 
     def __init__(self, location: Tensor, spread: Tensor) -> None:
         self.location, self.spread = location, spread
@@ -59,12 +56,7 @@ class LogNormal(Distribution):
 
 
 class ZeroInflated(Distribution):
-    """Zero, or with some chance a positive value. **Shape:** chance ``(n,)``, n distributions of positive values.
-
-    >>> positive = LogNormal(torch.tensor([-1.0]), torch.tensor([0.5]))
-    >>> ZeroInflated(torch.tensor([0.25]), positive).cdf(torch.tensor([[-0.1, 0.0, 1.0]])).tolist()
-    [[0.0, 0.75, 1.0]]
-    """
+    """Zero, or with some chance a positive value. **Shape:** chance ``(n,)``, n distributions of positive values."""
 
     def __init__(self, chance: Tensor, positive: Distribution) -> None:
         self.chance, self.positive = chance, positive
@@ -106,32 +98,28 @@ def ziln_nll(chance_logit: Tensor, location: Tensor, spread: Tensor, y: Tensor) 
 class LogScaleMethod(DistributionMethod):
     """What the methods on the log scale share: the centre and spread of the positive training targets' logarithms."""
 
+    family, tasks, native_statistic = "lifetime value", ("value",), "own"
     spread_floor: ClassVar[float] = math.sqrt(1e-7)
     """Smallest spread, in logarithms of the target."""
 
-    centre: Tensor
-    spread: Tensor
     largest: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("centre", torch.zeros(()))
-        self.register_buffer("spread", torch.ones(()))
+        self.scale = StandardScale()
         self.register_buffer("largest", torch.zeros(()))  # logarithm of the largest target
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Standardise the logarithms of the positive targets."""
         logs = y[y > 0].log()
-        centre, spread = centre_and_spread(logs)
-        self.centre.copy_(centre)
-        self.spread.copy_(spread)
+        self.scale.fit(logs)
         if len(logs):
             self.largest.copy_(logs.max())
 
     def parameters_of(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Logit of the chance, location and spread. **Shape:** ``(..., 3)`` -> three of ``(...)``."""
         chance, location, spread = outputs.unbind(dim=-1)
-        return chance, self.centre + self.spread * location, self.spread * softplus(spread) + self.spread_floor
+        return chance, self.scale.back(location), self.scale.spread * softplus(spread) + self.spread_floor
 
     def zero_inflated(self, outputs: Tensor) -> ZeroInflated:
         """The distribution that three outputs stand for. **Shape:** ``(n, 3)``."""
@@ -151,19 +139,16 @@ class ZeroInflatedLogNormal(LogScaleMethod):
     **Shape:** features ``(n, d)`` -> three numbers for each row.
     """
 
-    family, title = "lifetime value", "ZILN"
-    paper, evidence = "Wang et al., 2019", "code"
-    tasks = ("value",)
-    native_statistic = "own"
+    title, paper, evidence = "ZILN", "Wang et al., 2019", "code"
 
     def __init__(self, n_features: int) -> None:
         super().__init__()
         self.head = nn.Linear(n_features, 3)
 
     @torch.no_grad()
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Standardise, and start at the distribution of all training targets."""
-        super().prepare(y)
+        super().fit_targets(y)
         self.head.bias.copy_(torch.tensor([log_odds_of_positive(y), 0.0, UNIT_SPREAD]))
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
@@ -193,13 +178,8 @@ class TwoStage(PointMethod):
     **Shape:** features ``(n, d)`` -> a chance and an amount for each row.
     """
 
-    family, title = "lifetime value", "Two-stage"
-    paper, evidence = "Drachen et al., ACSW 2018", "notes"
-    tasks = ("value",)
-    native_statistic = "own"
-
-    centre: Tensor
-    spread: Tensor
+    family, tasks, native_statistic = "lifetime value", ("value",), "own"
+    title, paper, evidence = "Two-stage", "Drachen et al., ACSW 2018", "notes"
 
     def __init__(self, n_features: int, *, gate: str = "product", n_hidden: int = 64) -> None:
         super().__init__()
@@ -207,26 +187,23 @@ class TwoStage(PointMethod):
         check_counts(n_hidden=n_hidden)
         self.gate = gate
         self.chance, self.amount = tower(n_features, n_hidden, 1), tower(n_features, n_hidden, 1)
-        self.register_buffer("centre", torch.zeros(()))
-        self.register_buffer("spread", torch.ones(()))
+        self.scale = StandardScale()
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Standardise the positive targets."""
-        centre, spread = centre_and_spread(y[y > 0])
-        self.centre.copy_(centre)
-        self.spread.copy_(spread)
+        self.scale.fit(y[y > 0])
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Cross-entropy of the chance on all rows, squared error of the amount on positive ones."""
         positive, logit = y > 0, self.chance(features).squeeze(1)
         chance = binary_cross_entropy_with_logits(logit, positive.to(logit), reduction="none")
-        error = self.amount(features).squeeze(1) - (y - self.centre) / self.spread
+        error = self.amount(features).squeeze(1) - self.scale(y)
         return {"chance": weighted_mean(chance, weights), "amount": subset_mean(error.square(), positive, weights)}
 
     def value(self, features: Tensor, **side: Tensor) -> Tensor:
         """Chance and amount joined by the gate."""
         chance = self.chance(features).squeeze(1).sigmoid()
-        amount = (self.centre + self.spread * self.amount(features).squeeze(1)).clamp(min=0)
+        amount = self.scale.back(self.amount(features).squeeze(1)).clamp(min=0)
         value: Tensor = amount * (chance if self.gate == "product" else chance > 0.5)
         return value
 
@@ -241,21 +218,17 @@ class MultiTask(PointMethod):
     **Shape:** features ``(n, d)`` -> a chance and an amount for each row.
     """
 
-    family, title = "lifetime value", "MTL-MSE"
-    paper, evidence = "Ma et al., SIGIR 2018", "notes"
-    tasks = ("value",)
-    native_statistic = "own"
-
-    spread: Tensor
+    family, tasks, native_statistic = "lifetime value", ("value",), "own"
+    title, paper, evidence = "MTL-MSE", "Ma et al., SIGIR 2018", "notes"
 
     def __init__(self, n_features: int) -> None:
         super().__init__()
         self.head = nn.Linear(n_features, 2)
-        self.register_buffer("spread", torch.ones(()))
+        self.scale = StandardScale()
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Find the unit of the amounts."""
-        self.spread.copy_(centre_and_spread(y)[1])
+        self.scale.fit(y)
 
     def outputs(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Logit of the chance, and chance times amount in standard deviations. **Shape:** two of ``(n,)``."""
@@ -266,17 +239,9 @@ class MultiTask(PointMethod):
         """Cross-entropy of the chance, and squared error of the product."""
         logit, product = self.outputs(features)
         chance = binary_cross_entropy_with_logits(logit, (y > 0).to(logit), reduction="none")
-        error = (product - y / self.spread).square()
+        error = (product - y / self.scale.spread).square()
         return {"chance": weighted_mean(chance, weights), "value": weighted_mean(error, weights)}
 
     def value(self, features: Tensor, **side: Tensor) -> Tensor:
         """Chance times amount."""
-        return self.spread * self.outputs(features)[1]
-
-
-LIFETIME_METHODS: dict[str, type[Method]] = {
-    "ziln": ZeroInflatedLogNormal,
-    "two-stage": TwoStage,
-    "mtl-mse": MultiTask,
-}
-"""Lifetime value by a chance and an amount."""
+        return self.scale.spread * self.outputs(features)[1]

@@ -7,8 +7,10 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, huber_loss
 
 from diffor.core.distribution import Bins, Distribution, DistributionMethod, PointMethod
-from diffor.core.method import Method, weighted_mean
-from diffor.methods.baselines.densities import centre_and_spread, training_quantiles
+from diffor.core.method import weighted_mean
+from diffor.methods.baselines.densities import training_quantiles
+from diffor.methods.baselines.point import StandardScale
+from diffor.methods.baselines.ranks import borders_passed
 from diffor.methods.baselines.settings import check_choice, check_counts, check_not_negative
 
 DECODINGS = ("argmax", "expectation")
@@ -18,9 +20,6 @@ def positive_edges(y: Tensor, n_buckets: int) -> Tensor:
     """Edges of buckets that share the positive training targets evenly, the first at 0.
 
     **Shape:** ``(n,)`` -> ``(n_buckets + 1,)``.
-
-    >>> positive_edges(torch.tensor([0.0, 0.0, 0.1, 0.2, 0.4]), 2).tolist()
-    [0.0, 0.20000000298023224, 0.4000000059604645]
     """
     levels = torch.arange(n_buckets + 1) / n_buckets
     positive = y[y > 0]
@@ -30,11 +29,7 @@ def positive_edges(y: Tensor, n_buckets: int) -> Tensor:
 
 
 def bucket_of(y: Tensor, edges: Tensor) -> Tensor:
-    """0 for zeros, k for the k-th bucket of positive targets, which holds its lower edge. **Shape:** ``(n,)``, kept.
-
-    >>> bucket_of(torch.tensor([0.0, 0.1, 0.2, 0.9]), torch.tensor([0.0, 0.2, 0.4])).tolist()
-    [0, 1, 2, 2]
-    """
+    """0 for zeros, k for the k-th bucket of positive targets, which holds its lower edge. **Shape:** ``(n,)``, kept."""
     place = torch.searchsorted(edges[1:-1].contiguous(), y.contiguous(), right=True)
     return torch.where(y > 0, place + 1, torch.zeros_like(place))
 
@@ -43,11 +38,7 @@ def bucket_of(y: Tensor, edges: Tensor) -> Tensor:
 
 
 def ordinal_probabilities(logits: Tensor) -> Tensor:
-    """Probabilities of K classes from the logits of passing each border. **Shape:** ``(..., K - 1)`` -> ``(..., K)``.
-
-    >>> ordinal_probabilities(torch.tensor([[0.0, -100.0]])).round(decimals=3).abs().tolist()
-    [[0.5, 0.5, 0.0]]
-    """
+    """Probabilities of K classes from logits of passing each border. **Shape:** ``(..., K - 1)`` -> ``(..., K)``."""
     passing = logits.sigmoid()
     first, last = torch.ones_like(passing[..., :1]), torch.zeros_like(passing[..., :1])
     # Borders out of order would give negative probabilities.
@@ -60,8 +51,7 @@ def tower_losses(logits: Tensor, border_logits: Tensor, index: Tensor) -> tuple[
 
     **Shape:** ``(n, K)``, ``(n, K - 1)``, ``(n,)`` -> three of ``(n,)``.
     """
-    borders = torch.arange(border_logits.shape[1], device=index.device)
-    passed = (index[:, None] > borders).to(border_logits)
+    passed = borders_passed(index, border_logits.shape[1]).to(border_logits)
     order = binary_cross_entropy_with_logits(border_logits, passed, reduction="none").sum(dim=1)
     teacher = ordinal_probabilities(border_logits).detach()
     distillation = (torch.xlogy(teacher, teacher) - teacher * logits.log_softmax(dim=1)).sum(dim=1)
@@ -96,11 +86,8 @@ class RangesAndBuckets(DistributionMethod):
     **Shape:** features ``(n, d)`` -> probabilities of 1 + R ranges, of B buckets in each of R, and a place in each.
     """
 
-    family, title = "lifetime value", "MDME"
-    paper, evidence = "Li et al., CIKM 2022", "notes"
-    tasks = ("value",)
-    native_statistic = "own"
-
+    family, tasks, native_statistic = "lifetime value", ("value",), "own"
+    title, paper, evidence = "MDME", "Li et al., CIKM 2022", "notes"
     edges: Tensor
 
     def __init__(self, n_features: int, *, n_ranges: int = 3, n_buckets: int = 8, decoding: str = "argmax") -> None:
@@ -116,7 +103,7 @@ class RangesAndBuckets(DistributionMethod):
         self.places = nn.Linear(n_features, count)
         self.register_buffer("edges", torch.arange(count + 1) / count)
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Cut the positive targets into buckets."""
         self.edges.copy_(positive_edges(y, self.n_ranges * self.n_buckets))
 
@@ -172,9 +159,6 @@ def distance_similarity(embedding: Tensor, y: Tensor, weights: Tensor | None) ->
     Distances are divided by their means over all pairs; a pair counts by the product of its rows' weights.
 
     **Shape:** ``(n, e)``, ``(n,)``, ``(n,)`` -> scalar.
-
-    >>> distance_similarity(torch.tensor([[0.0], [2.0], [6.0]]), torch.tensor([0.0, 0.1, 0.3]), None).round().item()
-    0.0
     """
     if len(y) < 2:
         return embedding.sum() * 0
@@ -200,14 +184,9 @@ class BucketChannels(PointMethod):
     **Shape:** features ``(n, d)`` -> probabilities of J buckets, J channels of e numbers, a value.
     """
 
-    family, title = "lifetime value", "MDAN"
-    paper, evidence = "Liu et al., PAKDD 2024", "notes"
-    tasks = ("value",)
-    native_statistic = "own"
-
+    family, tasks, native_statistic = "lifetime value", ("value",), "own"
+    title, paper, evidence = "MDAN", "Liu et al., PAKDD 2024", "notes"
     edges: Tensor
-    centre: Tensor
-    spread: Tensor
 
     def __init__(
         self, n_features: int, *, n_buckets: int = 8, n_hidden: int = 32, similarity_weight: float = 0.1
@@ -220,15 +199,12 @@ class BucketChannels(PointMethod):
         self.buckets, self.channels = nn.Linear(n_features, n_buckets), nn.Linear(n_features, n_buckets * n_hidden)
         self.head = nn.Linear(n_hidden, 1)
         self.register_buffer("edges", torch.arange(n_buckets) / (n_buckets - 1))
-        self.register_buffer("centre", torch.zeros(()))
-        self.register_buffer("spread", torch.ones(()))
+        self.scale = StandardScale()
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Cut the positive targets into buckets, and standardise all targets."""
         self.edges.copy_(positive_edges(y, self.n_buckets - 1))
-        centre, spread = centre_and_spread(y)
-        self.centre.copy_(centre)
-        self.spread.copy_(spread)
+        self.scale.fit(y)
 
     def fuse(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of the buckets, and the channels' sum by their probabilities. **Shape:** ``(n, J)``, ``(n, e)``."""
@@ -239,7 +215,7 @@ class BucketChannels(PointMethod):
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Huber loss of the standardised value, cross-entropy of the bucket, and similarity of distances."""
         logits, fused = self.fuse(features)
-        value = huber_loss(self.head(fused).squeeze(1), (y - self.centre) / self.spread, reduction="none")
+        value = huber_loss(self.head(fused).squeeze(1), self.scale(y), reduction="none")
         bucket = cross_entropy(logits, bucket_of(y, self.edges), reduction="none")
         return {
             "value": weighted_mean(value, weights),
@@ -249,10 +225,4 @@ class BucketChannels(PointMethod):
 
     def value(self, features: Tensor, **side: Tensor) -> Tensor:
         """The head's answer to the fused channels."""
-        _, fused = self.fuse(features)
-        answer: Tensor = self.centre + self.spread * self.head(fused).squeeze(1)
-        return answer
-
-
-LIFETIME_BUCKET_METHODS: dict[str, type[Method]] = {"mdme": RangesAndBuckets, "mdan": BucketChannels}
-"""Lifetime value by buckets."""
+        return self.scale.back(self.head(self.fuse(features)[1]).squeeze(1))

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod
-from diffor.core.method import Method, weighted_mean
-from diffor.methods.baselines.densities import centre_and_spread, hold_at_ends, training_quantiles
+from diffor.core.method import weighted_mean
+from diffor.methods.baselines.densities import hold_at_ends, training_quantiles
 from diffor.methods.baselines.lifetime import (
     UNIT_SPREAD,
     LogScaleMethod,
@@ -19,6 +19,7 @@ from diffor.methods.baselines.lifetime import (
     tower,
     ziln_nll,
 )
+from diffor.methods.baselines.point import StandardScale
 from diffor.methods.baselines.settings import check_counts, check_not_negative
 
 LOGISTIC_FLOOR = 1e-2
@@ -56,13 +57,9 @@ class OptimalDistribution(LogScaleMethod):
     **Shape:** features ``(n, d)`` -> three numbers for each of L heads, L shares.
     """
 
-    family, title = "lifetime value", "OptDist"
-    paper, evidence = "Weng et al., CIKM 2024", "notes"
-    tasks = ("value",)
-    native_statistic = "own"
+    title, paper, evidence = "OptDist", "Weng et al., CIKM 2024", "notes"
     # A row that is not a head's own still has a share in it: under a very sharp head its loss would drown all others.
     spread_floor: ClassVar[float] = 0.05
-
     n_steps: Tensor
 
     def __init__(
@@ -81,9 +78,9 @@ class OptimalDistribution(LogScaleMethod):
         self.register_buffer("n_steps", torch.zeros(()))
 
     @torch.no_grad()
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Standardise, and let the heads start at locations that share the positive targets evenly."""
-        super().prepare(y)
+        super().fit_targets(y)
         levels = (torch.arange(len(self.heads)) + 0.5) / len(self.heads)
         for head, location in zip(self.heads, torch.special.ndtri(levels).tolist(), strict=True):
             last = head[-1]  # type: ignore[index]
@@ -126,21 +123,18 @@ class OptimalDistribution(LogScaleMethod):
 class LogisticMixture(Distribution):
     """A mixture of logistic distributions of ``log1p(target / unit)``, standardised.
 
-    **Shape:** weights, means, scales ``(n, M)``; unit, centre and spread of the log scale are scalars.
+    **Shape:** weights, means, scales ``(n, M)``; the unit is a scalar.
     """
 
-    def __init__(
-        self, weights: Tensor, means: Tensor, scales: Tensor, unit: Tensor, centre: Tensor, spread: Tensor
-    ) -> None:
-        self.weights, self.means, self.scales = weights, means, scales
-        self.unit, self.centre, self.spread = unit, centre, spread
+    def __init__(self, weights: Tensor, means: Tensor, scales: Tensor, unit: Tensor, standard: StandardScale) -> None:
+        self.weights, self.means, self.scales, self.unit, self.standard = weights, means, scales, unit, standard
 
     def cdf(self, values: Tensor) -> Tensor:
         """Weighted sum of the components' cdfs."""
-        place = (torch.log1p(values.clamp(min=0) / self.unit) - self.centre) / self.spread
+        place = self.standard(torch.log1p(values.clamp(min=0) / self.unit))
         t = (place.unsqueeze(-1) - self.means[:, None]) / self.scales[:, None]  # (n, c, M)
         reached = (self.weights[:, None] * t.sigmoid()).sum(dim=-1)
-        return hold_at_ends(reached, values.expand_as(reached))
+        return hold_at_ends(reached, values)
 
     @property
     def mean(self) -> Tensor:
@@ -152,12 +146,7 @@ class LogisticMixture(Distribution):
 
 
 def logistic_mixture_nll(logits: Tensor, means: Tensor, scales: Tensor, place: Tensor) -> Tensor:
-    """Negative log density of a mixture of logistics. **Shape:** three of ``(n, M)``, ``(n,)`` -> ``(n,)``.
-
-    >>> one = torch.ones(1, 1)
-    >>> logistic_mixture_nll(one, 0 * one, one, torch.zeros(1)).exp().tolist()
-    [4.0]
-    """
+    """Negative log density of a mixture of logistics. **Shape:** three of ``(n, M)``, ``(n,)`` -> ``(n,)``."""
     t = (place[:, None] - means) / scales
     density = -t - 2 * softplus(-t) - scales.log()
     return -torch.logsumexp(logits.log_softmax(dim=1) + density, dim=1)
@@ -174,24 +163,19 @@ class ZeroInflatedLogistics(DistributionMethod):
     **Shape:** features ``(n, d)`` -> a chance and three numbers for each of M components.
     """
 
-    family, title = "lifetime value", "HiLTV"
-    paper, evidence = "Xu et al., SIGIR 2025", "notes"
-    tasks = ("value",)
-    native_statistic = "mean"
-
+    family, tasks, native_statistic = "lifetime value", ("value",), "mean"
+    title, paper, evidence = "HiLTV", "Xu et al., SIGIR 2025", "notes"
     unit: Tensor
-    centre: Tensor
-    spread: Tensor
 
     def __init__(self, n_features: int, *, n_components: int = 5) -> None:
         super().__init__()
         check_counts(n_components=n_components)
         self.chance, self.head = nn.Linear(n_features, 1), nn.Linear(n_features, 3 * n_components)
-        for name, start in (("unit", 1.0), ("centre", 0.0), ("spread", 1.0)):
-            self.register_buffer(name, torch.tensor(start))
+        self.scale = StandardScale()
+        self.register_buffer("unit", torch.ones(()))
 
     @torch.no_grad()
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Find the log scale, and start at the quantiles of the positive targets on it."""
         self.chance.bias.fill_(log_odds_of_positive(y))
         positive = y[y > 0]
@@ -199,12 +183,10 @@ class ZeroInflatedLogistics(DistributionMethod):
             return
         self.unit.copy_(positive.median())
         places = torch.log1p(positive / self.unit)
-        centre, spread = centre_and_spread(places)
-        self.centre.copy_(centre)
-        self.spread.copy_(spread)
+        self.scale.fit(places)
         _, means, scales = self.head.bias.chunk(3)
         levels = (torch.arange(len(means)) + 0.5) / len(means)
-        means.copy_((training_quantiles(places, levels) - centre.cpu()) / spread.cpu())
+        means.copy_(self.scale(training_quantiles(places, levels)))
         scales.fill_(-1.0)  # a scale of 0.3: wide enough to reach the neighbours
 
     def components(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -216,18 +198,14 @@ class ZeroInflatedLogistics(DistributionMethod):
         """Cross-entropy of the chance, and likelihood of the positive targets."""
         positive, logit = (y > 0).to(features), self.chance(features).squeeze(1)
         chance = binary_cross_entropy_with_logits(logit, positive, reduction="none")
-        place = (torch.log1p(y / self.unit) - self.centre) / self.spread
+        place = self.scale(torch.log1p(y / self.unit))
         # The density of the target itself: that of its place, times the steepness of the log scale.
-        stretch = (self.spread * (self.unit + y)).log()
+        stretch = (self.scale.spread * (self.unit + y)).log()
         amount = positive * (logistic_mixture_nll(*self.components(features), place) + stretch)
         return {"chance": weighted_mean(chance, weights), "amount": weighted_mean(amount, weights)}
 
     def distribution(self, features: Tensor, **side: Tensor) -> ZeroInflated:
         """The zero-inflated mixture."""
         logits, means, scales = self.components(features)
-        mixture = LogisticMixture(logits.softmax(dim=1), means, scales, self.unit, self.centre, self.spread)
+        mixture = LogisticMixture(logits.softmax(dim=1), means, scales, self.unit, self.scale)
         return ZeroInflated(self.chance(features).squeeze(1).sigmoid(), mixture)
-
-
-LIFETIME_MIXTURE_METHODS: dict[str, type[Method]] = {"optdist": OptimalDistribution, "hiltv": ZeroInflatedLogistics}
-"""Lifetime value by several sub-distributions."""

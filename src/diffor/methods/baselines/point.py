@@ -1,4 +1,4 @@
-"""Methods that predict the target itself: value regression by four losses, and regression with ranked pairs."""
+"""Methods that predict the target itself: value regression by four losses, with ranked pairs, or with other scores."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn.functional import huber_loss
 
 from diffor.core.distribution import ClippedNormal, Distribution, DistributionMethod, PointMethod
-from diffor.core.method import Method, weighted_mean
-from diffor.methods.baselines.binning import check_targets
-from diffor.methods.baselines.settings import check_not_negative, check_positive
+from diffor.core.method import weighted_mean
+from diffor.errors import UserError
+from diffor.methods.baselines.settings import check_counts, check_not_negative, check_positive
 
-SMALLEST_SCALE = 1e-6
-"""Targets that spread less than this are taken for constant."""
+SMALLEST_SCALE = 1e-8
+"""What spreads less than this is taken for constant."""
 LOG_SPREADS = (-7.0, 7.0)
 """Bounds of a predicted log spread, in units of the targets' own: a likelihood without them has no maximum."""
 
@@ -40,11 +40,10 @@ class StandardScale(nn.Module):
 
     @torch.no_grad()
     def fit(self, y: Tensor) -> None:
-        """Look at the training targets. **Shape:** ``(n,)``."""
-        check_targets(y)
-        centre = y.median() if self.around_median else y.double().mean()
-        spread = y.double().std(correction=0)
-        self.centre.copy_(centre)
+        """Look at training targets; where nothing varies, or nothing is there, the spread is 1. **Shape:** ``(n,)``."""
+        seen = y.double() if len(y) else y.new_zeros(1)
+        spread = seen.std(correction=0)
+        self.centre.copy_(seen.median() if self.around_median else seen.mean())
         self.spread.copy_(spread if spread > SMALLEST_SCALE else torch.ones_like(spread))
 
     def forward(self, y: Tensor) -> Tensor:
@@ -62,8 +61,7 @@ class ValueRegression(PointMethod):
     An output of zero is the training mean (for absolute errors the median), so training starts from the best constant.
     """
 
-    family, paper, evidence = "point", "textbook", "standard"
-    native_statistic = "own"
+    family, paper, evidence, native_statistic = "point", "textbook", "standard", "own"
     around_median: ClassVar[bool] = False
 
     def __init__(self, n_features: int) -> None:
@@ -71,13 +69,13 @@ class ValueRegression(PointMethod):
         self.head = nn.Linear(n_features, 1)
         self.scale = StandardScale(around_median=self.around_median)
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Fit the scale. **Shape:** ``(n,)``."""
         self.scale.fit(y)
 
     def output(self, features: Tensor) -> Tensor:
         """Predicted target, standardised. **Shape:** ``(n, d)`` -> ``(n,)``."""
-        return torch.squeeze(self.head(features), 1)
+        return torch.as_tensor(self.head(features)[:, 0])
 
     def value(self, features: Tensor, **side: Tensor) -> Tensor:
         """Predicted target. **Shape:** ``(n, d)`` -> ``(n,)``."""
@@ -103,14 +101,9 @@ class SquaredValue(ValueRegression):
 
 
 class AbsoluteValue(ValueRegression):
-    """Value regression by absolute errors: it learns the conditional median.
+    """Value regression by absolute errors: it learns the conditional median."""
 
-    >>> AbsoluteValue(n_features=4).penalty(torch.tensor([1.0]), torch.tensor([3.0])).tolist()
-    [2.0]
-    """
-
-    title = "value regression, absolute error"
-    around_median: ClassVar[bool] = True
+    title, around_median = "value regression, absolute error", True
 
     def penalty(self, output: Tensor, target: Tensor) -> Tensor:
         """Absolute error."""
@@ -118,11 +111,7 @@ class AbsoluteValue(ValueRegression):
 
 
 class HuberValue(ValueRegression):
-    """Value regression by Huber's loss: squared errors up to ``delta`` standard deviations, absolute beyond.
-
-    >>> HuberValue(n_features=4).penalty(torch.tensor([0.5, 3.0]), torch.zeros(2)).tolist()
-    [0.125, 2.5]
-    """
+    """Value regression by Huber's loss: squared errors up to ``delta`` standard deviations, absolute beyond."""
 
     title = "value regression, Huber loss"
 
@@ -140,41 +129,36 @@ class GaussianValue(DistributionMethod):
     """Value regression by the normal likelihood: a mean and a spread for each row."""
 
     family, title = "point", "value regression, normal likelihood"
-    paper, evidence = "textbook", "standard"
-    native_statistic = "own"
+    paper, evidence, native_statistic = "textbook", "standard", "own"
 
     def __init__(self, n_features: int) -> None:
         super().__init__()
         self.head = nn.Linear(n_features, 2)
         self.scale = StandardScale()
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Fit the scale. **Shape:** ``(n,)``."""
         self.scale.fit(y)
 
-    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
-        """Negative log-likelihood of the standardised target. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
+    def outputs(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Centre and logarithm of the spread, standardised. **Shape:** ``(n, d)`` -> ``(n,)``, ``(n,)``."""
         centre, log_spread = self.head(features).unbind(dim=1)
-        return {"likelihood": weighted_mean(normal_penalty(centre, log_spread, self.scale(y)), weights)}
+        return centre, log_spread.clamp(*LOG_SPREADS)
+
+    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Negative log-likelihood of the standardised target, without its constant. **Shape:** -> a scalar."""
+        centre, log_spread = self.outputs(features)
+        each = log_spread + ((self.scale(y) - centre) * (-log_spread).exp()).square() / 2
+        return {"likelihood": weighted_mean(each, weights)}
 
     def distribution(self, features: Tensor, **side: Tensor) -> Distribution:
         """The normal, clipped to [0, 1]. **Shape:** ``(n, d)`` -> n distributions."""
-        centre, log_spread = self.head(features).unbind(dim=1)
-        return ClippedNormal(self.scale.back(centre), self.scale.spread * log_spread.clamp(*LOG_SPREADS).exp())
+        centre, log_spread = self.outputs(features)
+        return ClippedNormal(self.scale.back(centre), self.scale.spread * log_spread.exp())
 
     def native(self, distribution: Distribution, **side: Tensor) -> Tensor:
         """The normal's own mean, before clipping. **Shape:** -> ``(n,)``."""
         return distribution.centre if isinstance(distribution, ClippedNormal) else distribution.mean
-
-
-def normal_penalty(centre: Tensor, log_spread: Tensor, target: Tensor) -> Tensor:
-    """Negative log-likelihood of a normal, without its constant. **Shape:** ``(n,)`` each -> ``(n,)``.
-
-    >>> normal_penalty(torch.zeros(1), torch.zeros(1), torch.tensor([2.0])).tolist()
-    [2.0]
-    """
-    bounded = log_spread.clamp(*LOG_SPREADS)
-    return bounded + ((target - centre) * (-bounded).exp()).square() / 2
 
 
 class RankedValue(ValueRegression):
@@ -210,9 +194,6 @@ def pair_hinge(value: Tensor, y: Tensor, margin: float, weights: Tensor | None =
     """Mean over pairs with unequal targets of how far the values fall short of the right order by ``margin``.
 
     **Shape:** ``(n,)``, ``(n,)``, weights ``(n,)`` -> a scalar.
-
-    >>> round(pair_hinge(torch.tensor([0.5, 0.4, 0.9]), torch.tensor([0.1, 0.2, 0.2]), margin=0.02).item(), 3)
-    0.06
     """
     above = (y[:, None] > y[None, :]).to(value)
     if weights is not None:
@@ -221,11 +202,50 @@ def pair_hinge(value: Tensor, y: Tensor, margin: float, weights: Tensor | None =
     return (above * shortfall).sum() / above.sum().clamp(min=torch.finfo(value.dtype).tiny)
 
 
-POINT_METHODS: dict[str, type[Method]] = {
-    "value-squared": SquaredValue,
-    "value-absolute": AbsoluteValue,
-    "value-huber": HuberValue,
-    "value-gaussian": GaussianValue,
-    "aadb": RankedValue,
-}
-"""Methods that predict the target itself, by name."""
+class AttributeTasks(SquaredValue):
+    """A reconstruction: MT-A (Fang et al., 2020), one network for the target and for other scores of the same picture.
+
+    Known, from the description and the released network: a ResNet-50 whose last layer has six outputs, quality and the
+    five attributes of SPAQ. Guessed: the squared error, each score standardised, and the weight of the attributes
+    together. It runs without its weights, on the encoder that all methods share.
+
+    ``attributes (n, n_attributes)`` are only learned from; predictions need none. Without them it is value regression.
+    """
+
+    title, paper, evidence = "MT-A, without its weights", "Fang et al., CVPR 2020", "notes"
+    learns_from = ("attributes",)
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, n_features: int, *, n_attributes: int = 5, attribute_weight: float = 1.0) -> None:
+        super().__init__(n_features)
+        check_counts(n_attributes=n_attributes)
+        check_not_negative(attribute_weight=attribute_weight)
+        self.attribute_weight = attribute_weight
+        self.head = nn.Linear(n_features, 1 + n_attributes)  # the target's is the first output
+        self.register_buffer("centre", torch.zeros(n_attributes))
+        self.register_buffer("spread", torch.ones(n_attributes))
+
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
+        """Fit the scales of the target and of the attributes. **Shape:** ``(n,)``, ``(n, n_attributes)``."""
+        super().fit_targets(y)
+        attributes = side.get("attributes")
+        if attributes is None:
+            return
+        if attributes.ndim != 2 or attributes.shape[1] != len(self.centre):
+            raise UserError(
+                f"attributes must have n_attributes={len(self.centre)} columns, but their shape is "
+                f"{tuple(attributes.shape)}; pass n_attributes={attributes.shape[-1] if attributes.ndim == 2 else 1}"
+            )
+        spread = attributes.std(dim=0, correction=0)
+        self.centre.copy_(attributes.mean(dim=0))
+        self.spread.copy_(torch.where(spread > 1e-6, spread, torch.ones_like(spread)))  # a constant is only centred
+
+    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Squared error of the target, and the mean of those of the attributes. **Shape:** ``(n, d)``, ``(n,)``."""
+        terms = super().loss(features, y, weights)
+        if "attributes" not in side:
+            return terms
+        true = (side["attributes"] - self.centre) / self.spread
+        errors = (self.head(features)[:, 1:] - true).square().mean(dim=1)
+        return {**terms, "attributes": self.attribute_weight * weighted_mean(errors, weights)}

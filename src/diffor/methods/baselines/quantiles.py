@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod
-from diffor.core.method import Method, weighted_mean
-from diffor.methods.baselines.densities import centre_and_spread, inverse_softplus, training_quantiles
+from diffor.core.method import weighted_mean
+from diffor.methods.baselines.densities import inverse_softplus, training_quantiles
+from diffor.methods.baselines.point import StandardScale
 from diffor.methods.baselines.settings import check_choice, check_counts
 
 STEP_ACTIVATIONS = ("softplus", "relu")
@@ -21,10 +22,6 @@ class QuantileCurve(Distribution):
     """A distribution by its quantiles: linear between the levels, flat before the first and after the last.
 
     **Shape:** levels ``(N,)`` strictly rising, values ``(n, N)`` rising.
-
-    >>> curve = QuantileCurve(torch.tensor([0.25, 0.75]), torch.tensor([[0.0, 0.5]]))
-    >>> curve.cdf(torch.tensor([[-0.1, 0.0, 0.25, 0.5]])).tolist(), curve.mean.tolist()
-    ([[0.0, 0.25, 0.5, 1.0]], [0.25])
     """
 
     def __init__(self, levels: Tensor, values: Tensor) -> None:
@@ -40,8 +37,7 @@ class QuantileCurve(Distribution):
         left, right = self.values.gather(1, before), self.values.gather(1, after)
         share = ((asked - left) / (right - left).clamp(min=torch.finfo(asked.dtype).tiny)).clamp(0, 1)
         reached = self.levels[before] + share * (self.levels[after] - self.levels[before])
-        reached = torch.where(passed == 0, torch.zeros_like(reached), reached)
-        return torch.where(passed > last, torch.ones_like(reached), reached)
+        return torch.where(passed == 0, 0.0, torch.where(passed > last, 1.0, reached))
 
     @property
     def mean(self) -> Tensor:
@@ -51,9 +47,8 @@ class QuantileCurve(Distribution):
 
     def quantile(self, levels: Tensor) -> Tensor:
         """The curve itself."""
-        wanted = (levels if levels.ndim == 2 else levels.expand(len(self.values), -1)).contiguous()
-        last = len(self.levels) - 1
-        after = torch.searchsorted(self.levels, wanted).clamp(max=last)
+        wanted = levels.expand(len(self.values), -1).contiguous()
+        after = torch.searchsorted(self.levels, wanted).clamp(max=len(self.levels) - 1)
         before = (after - 1).clamp(min=0)
         gap = (self.levels[after] - self.levels[before]).clamp(min=torch.finfo(wanted.dtype).tiny)
         share = ((wanted - self.levels[before]) / gap).clamp(0, 1)
@@ -62,11 +57,7 @@ class QuantileCurve(Distribution):
 
 
 def even_levels(n_quantiles: int) -> Tensor:
-    """Levels i / (N + 1). **Shape:** -> ``(N,)``.
-
-    >>> even_levels(3).tolist()
-    [0.25, 0.5, 0.75]
-    """
+    """Levels i / (N + 1). **Shape:** -> ``(N,)``."""
     return torch.arange(1, n_quantiles + 1) / (n_quantiles + 1)
 
 
@@ -89,7 +80,6 @@ class QuantileMethod(DistributionMethod):
     """
 
     levels: Tensor
-    spread: Tensor
 
     def __init__(self, n_features: int, n_quantiles: int, decoding: str) -> None:
         super().__init__()
@@ -97,8 +87,18 @@ class QuantileMethod(DistributionMethod):
         check_choice(DECODINGS, decoding=decoding)
         self.decoding = decoding
         self.head = nn.Linear(n_features, n_quantiles)
+        self.scale = StandardScale()
         self.register_buffer("levels", even_levels(n_quantiles))
-        self.register_buffer("spread", torch.ones(()))
+
+    @torch.no_grad()
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
+        """Start at the training quantiles."""
+        self.scale.fit(y)
+        self.start(training_quantiles(y, self.levels))
+
+    @abstractmethod
+    def start(self, places: Tensor) -> None:
+        """Let features of zero give these quantiles. **Shape:** ``(N,)``."""
 
     @abstractmethod
     def quantiles(self, features: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ class QuantileMethod(DistributionMethod):
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Pinball loss in standard deviations of the target, averaged over the levels."""
         # NOTE[DIFF]: CQE's authors sum over the levels; the mean leaves the learning rate free of their number.
-        errors = pinball_loss(y, self.quantiles(features), self.levels) / self.spread
+        errors = pinball_loss(y, self.quantiles(features), self.levels) / self.scale.spread
         return {"pinball": weighted_mean(errors, weights)}
 
     def distribution(self, features: Tensor, **side: Tensor) -> QuantileCurve:
@@ -122,41 +122,31 @@ class QuantileMethod(DistributionMethod):
 
 
 class QuantileRegression(QuantileMethod):
-    """Quantile regression (Koenker and Bassett, 1978): one output for each of N levels, sorted when asked.
-
-    **Shape:** features ``(n, d)`` -> ``(n, N)`` quantiles.
-    """
+    """Quantile regression (Koenker and Bassett, 1978): one output for each of N levels, sorted when asked."""
 
     family, title = "quantiles", "Quantile regression"
     paper, evidence = "Koenker and Bassett, 1978", "standard"
-
-    start: Tensor
+    places: Tensor
 
     def __init__(self, n_features: int, *, n_quantiles: int = 100, decoding: str = "median") -> None:
         super().__init__(n_features, n_quantiles, decoding)
-        self.register_buffer("start", even_levels(n_quantiles))
+        self.register_buffer("places", even_levels(n_quantiles))
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
-        """Start at the training quantiles."""
-        self.spread.copy_(centre_and_spread(y)[1])
-        self.start.copy_(training_quantiles(y, self.levels))
+    def start(self, places: Tensor) -> None:
+        """Keep the training quantiles."""
+        self.places.copy_(places)
 
     def quantiles(self, features: Tensor) -> Tensor:
         """Training quantiles, moved by the network."""
         moves: Tensor = self.head(features)
-        return self.start + self.spread * moves
+        return self.places + self.scale.spread * moves
 
 
 class ConditionalQuantiles(QuantileMethod):
-    """CQE (Lin et al., 2024): quantiles as running sums of steps that are never negative, so they cannot cross.
-
-    **Shape:** features ``(n, d)`` -> ``(n, N)`` rising quantiles.
-    """
+    """CQE (Lin et al., 2024): quantiles as running sums of steps that are never negative, so they cannot cross."""
 
     family, title = "watch time", "CQE"
-    paper, evidence = "Lin et al., 2024", "paper"
-    native_statistic = "mean"
-
+    paper, evidence, native_statistic = "Lin et al., 2024", "paper", "mean"
     units: Tensor
 
     def __init__(
@@ -168,23 +158,15 @@ class ConditionalQuantiles(QuantileMethod):
         self.activation = softplus if activation == "softplus" else torch.relu
         self.register_buffer("units", torch.full((n_quantiles,), 1 / n_quantiles))
 
-    @torch.no_grad()
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
-        """Start at the training quantiles; steps are counted in their mean, so that most are about 1."""
-        self.spread.copy_(centre_and_spread(y)[1])
-        places = training_quantiles(y, self.levels)
+    def start(self, places: Tensor) -> None:
+        """Make steps of the training quantiles, counted in their mean, so that most are about 1."""
         if float(places[-1]) > 0:
             self.units.copy_(places[-1] / len(places))
-        self.units[0] = self.spread  # the first step leads from zero to where the targets begin
-        steps = torch.cat([places[:1], places.diff()]).to(self.units) / self.units
+        self.units[0] = self.scale.spread  # the first step leads from zero to where the targets begin
         # Where many targets are equal, steps are zero; they start a little above, where they still learn.
-        steps = steps.clamp(min=0.02)
+        steps = (torch.cat([places[:1], places.diff()]).to(self.units) / self.units).clamp(min=0.02)
         self.head.bias.copy_(inverse_softplus(steps) if self.activation is softplus else steps)
 
     def quantiles(self, features: Tensor) -> Tensor:
         """Running sums of the steps."""
         return (self.units * self.activation(self.head(features))).cumsum(dim=1)
-
-
-QUANTILE_METHODS: dict[str, type[Method]] = {"quantile-regression": QuantileRegression, "cqe": ConditionalQuantiles}
-"""Methods that answer with quantiles."""

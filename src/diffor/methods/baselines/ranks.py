@@ -8,18 +8,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid, pad
 
-from diffor.core.distribution import Distribution, DistributionMethod, Steps, middle_place
-from diffor.core.method import Method, weighted_mean
-from diffor.methods.baselines.binning import make_binning
+from diffor.core.distribution import Distribution, Steps, middle_place
+from diffor.core.method import weighted_mean
+from diffor.methods.baselines.binning import BinnedMethod
 
 
-def borders_passed(index: Tensor, n_bins: int) -> Tensor:
-    """Whether each rank lies above each border. **Shape:** ``(n,)`` -> ``(n, n_bins - 1)`` bool.
+def borders_passed(index: Tensor, n_borders: int) -> Tensor:
+    """Whether each rank lies above each border. **Shape:** ``(n,)`` -> ``(n, n_borders)`` bool.
 
-    >>> borders_passed(torch.tensor([1]), n_bins=4).tolist()
+    >>> borders_passed(torch.tensor([1]), n_borders=3).tolist()
     [[True, False, False]]
     """
-    return index[:, None] > torch.arange(n_bins - 1, device=index.device)
+    return index[:, None] > torch.arange(n_borders, device=index.device)
 
 
 def rank_probabilities(above: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ class SharedDirection(nn.Module):
         return logits
 
 
-class RankMethod(DistributionMethod):
+class RankMethod(BinnedMethod):
     """One logit for each border between ranks; what it means and which loss it has is the subclass's affair.
 
     With ``n_grades`` the ranks are the grades; without, they are ``n_bins`` bins of values by ``policy``. A grade is
@@ -63,76 +63,72 @@ class RankMethod(DistributionMethod):
     probabilities that rise from border to border have been cut to fall.
     """
 
-    family = "ranks"
-    native_statistic = "own"
+    family, native_statistic = "ranks", "own"
     head: nn.Linear | SharedDirection
 
     def __init__(
         self, n_features: int, *, n_grades: int | None = None, n_bins: int = 50, policy: str = "quantile"
     ) -> None:
-        super().__init__()
-        self.binning = make_binning(n_grades, n_bins, policy)
+        super().__init__(n_grades, n_bins, policy)
         self.head = nn.Linear(n_features, self.binning.n_bins - 1)
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
-        """Fit the ranks and start from their shares. **Shape:** ``(n,)``."""
-        self.binning.fit(y)
-        with torch.no_grad():
-            self.start(self.binning.shares(y))
+    def start(self, shares: Tensor) -> None:
+        """Biases are the logits of what the shares above each border make of it."""
+        self.start_above(shares.flip(0).cumsum(dim=0).flip(0)[1:])
 
     @abstractmethod
-    def start(self, shares: Tensor) -> None:
-        """Set the biases so that features of zero give these shares. **Shape:** ``(K,)``."""
+    def start_above(self, above: Tensor) -> None:
+        """Set the biases so that features of zero give these shares above each border. **Shape:** ``(K - 1,)``."""
 
     @abstractmethod
     def above(self, logits: Tensor) -> Tensor:
         """Probability of lying above each border. **Shape:** ``(n, K - 1)``, kept."""
+
+    @abstractmethod
+    def penalty(self, logits: Tensor, index: Tensor) -> Tensor:
+        """Loss of each row, summed over the borders. **Shape:** ``(n, K - 1)``, ``(n,)`` -> ``(n,)``."""
 
     def logits(self, features: Tensor) -> Tensor:
         """Logits of the borders. **Shape:** ``(n, d)`` -> ``(n, K - 1)``."""
         logits: Tensor = self.head(features)
         return logits
 
-    def distribution(self, features: Tensor, **side: Tensor) -> Distribution:
-        """Steps at the grades, or bins of values. **Shape:** ``(n, d)`` -> n distributions."""
-        return self.binning.distribution(rank_probabilities(self.above(self.logits(features))))
+    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
+        """Sum over borders, mean over rows. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
+        return {"borders": weighted_mean(self.penalty(self.logits(features), self.binning.index(y)), weights)}
+
+    def probabilities(self, features: Tensor) -> Tensor:
+        """Differences of the probabilities of lying above, made to fall."""
+        return rank_probabilities(self.above(self.logits(features)))
 
     def native(self, distribution: Distribution, **side: Tensor) -> Tensor:
         """The number of borders passed as a grade, or the mean of a value. **Shape:** -> ``(n,)``."""
         return middle_place(distribution) if isinstance(distribution, Steps) else distribution.mean
 
 
-class CumulativeMethod(RankMethod):
-    """A logit is that of lying above its border."""
+class IndependentBorders(RankMethod):
+    """OR-CNN (Niu et al., 2016): an independent yes or no for each border, from a released reimplementation."""
 
-    def start(self, shares: Tensor) -> None:
-        """Biases are the logits of the shares above each border."""
-        self.head.bias.copy_(shares_above(shares).logit())
+    title, paper, evidence = "OR-CNN", "Niu et al., CVPR 2016", "reimplementation"
+
+    def start_above(self, above: Tensor) -> None:
+        """Biases are the logits of the shares."""
+        self.head.bias.copy_(above.logit())
 
     def above(self, logits: Tensor) -> Tensor:
         """The logits' own probabilities."""
         return logits.sigmoid()
 
-    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
-        """Sum over borders, mean over rows. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
-        rows = cumulative_penalty(self.logits(features), self.binning.index(y))
-        return {"borders": weighted_mean(rows, weights)}
+    def penalty(self, logits: Tensor, index: Tensor) -> Tensor:
+        """Cross-entropies of lying above each border."""
+        passed = borders_passed(index, logits.shape[1]).to(logits)
+        return binary_cross_entropy_with_logits(logits, passed, reduction="none").sum(dim=1)
 
 
-class IndependentBorders(CumulativeMethod):
-    """OR-CNN (Niu et al., 2016): an independent yes or no for each border, from a released reimplementation."""
-
-    title, paper, evidence = "OR-CNN", "Niu et al., CVPR 2016", "reimplementation"
-
-
-class SharedBorders(CumulativeMethod):
+class SharedBorders(IndependentBorders):
     """CORAL (Cao et al., 2020), from the authors' code: all borders share one direction in the features.
 
     So the distributions of all rows are one family, shifted; none can be wider than another.
-
-    >>> method = SharedBorders(n_features=4, n_grades=5)
-    >>> [len(parameter) for parameter in method.parameters()]
-    [4, 1]
     """
 
     title, paper, evidence = "CORAL", "Cao et al., PRL 2020", "code"
@@ -144,12 +140,16 @@ class SharedBorders(CumulativeMethod):
         self.head = SharedDirection(n_features, self.binning.n_bins - 1)
 
 
-class ConditionalMethod(RankMethod):
-    """A logit is that of passing its border after having passed all before."""
+class ConditionalLikelihood(RankMethod):
+    """CONDOR (Jenkinson et al., 2022), from the authors' code, with their likelihood: CORN's up to its divisor.
 
-    def start(self, shares: Tensor) -> None:
+    A logit is that of passing its border after having passed all before.
+    """
+
+    title, paper, evidence = "CONDOR, likelihood", "Jenkinson et al., arXiv 2022", "code"
+
+    def start_above(self, above: Tensor) -> None:
         """Biases are the logits of the shares that pass each border among those that came so far."""
-        above = shares_above(shares)
         arrived = torch.cat([above.new_ones(1), above[:-1]])
         self.head.bias.copy_((above / arrived).logit())
 
@@ -157,87 +157,36 @@ class ConditionalMethod(RankMethod):
         """Products of the probabilities of passing."""
         return logsigmoid(logits).cumsum(dim=1).exp()
 
+    def arrived(self, index: Tensor) -> Tensor:
+        """Whether each rank has passed all borders before each border. **Shape:** ``(n,)`` -> ``(n, K - 1)`` bool."""
+        return borders_passed(index + 1, self.binning.n_bins - 1)
 
-class ConditionalBorders(ConditionalMethod):
-    """CORN (Shi et al., 2021), from the authors' code: each border learns only from the rows that came so far.
+    def penalty(self, logits: Tensor, index: Tensor) -> Tensor:
+        """Cross-entropies of passing each border arrived at."""
+        passed = borders_passed(index, logits.shape[1]).to(logits)
+        return (binary_cross_entropy_with_logits(logits, passed, reduction="none") * self.arrived(index)).sum(dim=1)
 
-    >>> method = ConditionalBorders(n_features=4, n_grades=4)
-    >>> method.above(torch.zeros(1, 3)).tolist()
-    [[0.5, 0.25, 0.125]]
-    """
+
+class ConditionalBorders(ConditionalLikelihood):
+    """CORN (Shi et al., 2021), from the authors' code: each border learns only from the rows that came so far."""
 
     title, paper, evidence = "CORN", "Shi et al., PAA 2023", "code"
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Mean over all pairs of a row and a border that it arrived at. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)``."""
-        logits, index = self.logits(features), self.binning.index(y)
-        asked = borders_arrived(index, self.binning.n_bins).sum(dim=1).to(logits)
-        per_border = weighted_mean(asked, weights).clamp(min=torch.finfo(logits.dtype).tiny)
-        return {"borders": weighted_mean(conditional_penalty(logits, index), weights) / per_border}
+        asked = self.arrived(self.binning.index(y)).sum(dim=1).to(features)
+        per_border = weighted_mean(asked, weights).clamp(min=torch.finfo(features.dtype).tiny)
+        return {"borders": super().loss(features, y, weights)["borders"] / per_border}
 
 
-class ConditionalLikelihood(ConditionalMethod):
-    """CONDOR (Jenkinson et al., 2022), from the authors' code, with their likelihood: CORN's up to its divisor."""
-
-    title, paper, evidence = "CONDOR, likelihood", "Jenkinson et al., arXiv 2022", "code"
-
-    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
-        """Sum over the borders arrived at, mean over rows. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
-        rows = conditional_penalty(self.logits(features), self.binning.index(y))
-        return {"borders": weighted_mean(rows, weights)}
-
-
-class MarginalBorders(ConditionalMethod):
+class MarginalBorders(ConditionalLikelihood):
     """CONDOR (Jenkinson et al., 2022), from the authors' code, with their default: cross-entropy of lying above."""
 
-    title, paper, evidence = "CONDOR", "Jenkinson et al., arXiv 2022", "code"
+    title = "CONDOR"
 
-    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
-        """Sum over borders, mean over rows. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)`` -> a scalar."""
-        rows = marginal_penalty(self.logits(features), self.binning.index(y))
-        return {"borders": weighted_mean(rows, weights)}
-
-
-def shares_above(shares: Tensor) -> Tensor:
-    """Share of the rows above each border. **Shape:** ``(K,)`` -> ``(K - 1,)``.
-
-    >>> shares_above(torch.tensor([0.5, 0.25, 0.25])).tolist()
-    [0.5, 0.25]
-    """
-    return shares.flip(0).cumsum(dim=0).flip(0)[1:]
-
-
-def borders_arrived(index: Tensor, n_bins: int) -> Tensor:
-    """Whether each rank has passed all borders before each border. **Shape:** ``(n,)`` -> ``(n, n_bins - 1)`` bool."""
-    return index[:, None] >= torch.arange(n_bins - 1, device=index.device)
-
-
-def cumulative_penalty(logits: Tensor, index: Tensor) -> Tensor:
-    """Cross-entropies of lying above each border, summed. **Shape:** ``(n, K - 1)``, ``(n,)`` -> ``(n,)``."""
-    passed = borders_passed(index, logits.shape[1] + 1).to(logits)
-    return binary_cross_entropy_with_logits(logits, passed, reduction="none").sum(dim=1)
-
-
-def conditional_penalty(logits: Tensor, index: Tensor) -> Tensor:
-    """Cross-entropies of passing each border arrived at, summed. **Shape:** ``(n, K - 1)``, ``(n,)`` -> ``(n,)``."""
-    n_bins = logits.shape[1] + 1
-    each = binary_cross_entropy_with_logits(logits, borders_passed(index, n_bins).to(logits), reduction="none")
-    return (each * borders_arrived(index, n_bins)).sum(dim=1)
-
-
-def marginal_penalty(logits: Tensor, index: Tensor) -> Tensor:
-    """Cross-entropies of lying above each border by the product of passing. **Shape:** ``(n, K - 1)``, ``(n,)``."""
-    log_above = logsigmoid(logits).cumsum(dim=1)
-    # Exactly zero has no logarithm of its complement; far below single precision it is finite.
-    log_below = torch.log(-torch.expm1(log_above.clamp(max=-1e-30)))
-    return -torch.where(borders_passed(index, logits.shape[1] + 1), log_above, log_below).sum(dim=1)
-
-
-RANK_METHODS: dict[str, type[Method]] = {
-    "or-cnn": IndependentBorders,
-    "coral": SharedBorders,
-    "corn": ConditionalBorders,
-    "condor": MarginalBorders,
-    "condor-nll": ConditionalLikelihood,
-}
-"""Methods that predict whether the target lies above each border, by name."""
+    def penalty(self, logits: Tensor, index: Tensor) -> Tensor:
+        """Cross-entropies of lying above each border by the product of passing."""
+        log_above = logsigmoid(logits).cumsum(dim=1)
+        # Exactly zero has no logarithm of its complement; far below single precision it is finite.
+        log_below = torch.log(-torch.expm1(log_above.clamp(max=-1e-30)))
+        return -torch.where(borders_passed(index, logits.shape[1]), log_above, log_below).sum(dim=1)

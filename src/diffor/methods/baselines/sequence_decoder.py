@@ -54,12 +54,6 @@ class SequenceDecoder(nn.Module):
     """Token embeddings and a stack of decoder layers; places in the sequence are not marked.
 
     **Shape:** embedded tokens ``(n, s, width)``, features ``(n, d)`` -> ``(n, s, width)``.
-
-    >>> decoder = SequenceDecoder(4, n_tokens=10, width=16, n_layers=2, n_heads=4, n_hidden=32, dropout=0.0)
-    >>> tokens, memory = torch.randint(0, 10, (3, 5)), decoder.remember(torch.randn(3, 4))
-    >>> whole, _ = decoder(decoder.embedding(tokens), memory)
-    >>> whole.shape
-    torch.Size([3, 5, 16])
     """
 
     def __init__(

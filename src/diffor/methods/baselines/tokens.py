@@ -1,4 +1,4 @@
-"""Methods that write the target as a sequence of tokens, each after those before it."""
+"""Methods that write the target as a sequence of tokens, each after those before it: GR, and GoR after it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from diffor.core.prediction import Prediction
 from diffor.core.row_noise import key_uniforms, sample_order
 from diffor.methods.baselines.sequence_decoder import Seen, SequenceDecoder
 from diffor.methods.baselines.settings import (
+    check_below_one,
     check_choice,
     check_counts,
     check_not_negative,
@@ -27,11 +28,14 @@ from diffor.methods.baselines.vocabulary import (
     START,
     dynamic_quantile_values,
     greedy_counts,
+    prune,
     serialise,
     thin_out,
+    with_even_quantiles,
 )
 
 SCHEDULES = ("linear", "exponential", "sigmoid")
+VOCABULARIES = ("pruned", "quantile", "binary", "manual")
 UNUSABLE = -1e4
 """Logit of a token that cannot be: finite, so that its gradient is."""
 
@@ -40,9 +44,6 @@ def windowed_value(probabilities: Tensor, values: Tensor, half_window: int) -> T
     """Sum of probability times value over the tokens that stand near the likeliest one in the vocabulary.
 
     **Shape:** ``(..., V)``, ``(V,)`` -> ``(...)``.
-
-    >>> windowed_value(torch.tensor([0.5, 0.25, 0.25]), torch.tensor([8.0, 4.0, 2.0]), 1).item()
-    5.0
     """
     places = torch.arange(len(values), device=values.device)
     near = (places - probabilities.argmax(dim=-1, keepdim=True)).abs() <= half_window
@@ -54,25 +55,12 @@ def teacher_share(schedule: str, start: float, decay: float, step: int) -> float
 
     ``decay`` is what the linear schedule subtracts, the factor of the exponential one, and the length of the sigmoid's
     plateau in steps.
-
-    >>> [round(teacher_share("exponential", 0.5, 0.9, step), 3) for step in (0, 1, 2)]
-    [0.5, 0.45, 0.405]
     """
     if schedule == "linear":
         return max(start - decay * step, 0.0)
     if schedule == "exponential":
         return start * decay**step
     return start * decay / (decay + math.exp(min(step / decay, 700.0)))
-
-
-def check_decay(schedule: str, decay: float) -> None:
-    """Refuse a decay under which the share of true tokens would not fall, or not be a share."""
-    if schedule == "linear":
-        check_not_negative(decay=decay)
-    else:
-        check_positive(decay=decay)
-    if schedule == "exponential":
-        check_share(decay=decay)
 
 
 class GenerativeRegression(Method):
@@ -89,9 +77,8 @@ class GenerativeRegression(Method):
     """
 
     family, title = "watch time", "GR"
-    paper, evidence = "Ma et al., 2024", "code"
+    paper, evidence, native_statistic = "Ma et al., 2024", "code", "own"
     tasks: ClassVar[tuple[str, ...]] = ("value",)
-    native_statistic = "own"
     tolerance: float = 0.0
     """Share of a target that its sequence may leave out."""
 
@@ -114,7 +101,10 @@ class GenerativeRegression(Method):
         check_counts(0, window=window)
         check_not_negative(token_weight=token_weight, value_weight=value_weight)
         check_share(first_teacher_share=first_teacher_share)
-        check_decay(schedule, decay)
+        # Under another decay the share of true tokens would not fall, or not be a share.
+        (check_not_negative if schedule == "linear" else check_positive)(decay=decay)
+        if schedule == "exponential":
+            check_share(decay=decay)
         self.n_units, self.max_values, self.n_steps, self.half_window = n_units, max_values, n_steps, window // 2
         self.token_weight, self.value_weight, self.mixup = token_weight, value_weight, mixup
         self.schedule, self.first_teacher_share, self.decay = schedule, first_teacher_share, decay
@@ -131,7 +121,7 @@ class GenerativeRegression(Method):
 
     # --- vocabulary ---
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Build the vocabulary."""
         self.set_vocabulary(thin_out(self.build_vocabulary(self.in_units(y)), self.max_values))
 
@@ -252,5 +242,55 @@ class GenerativeRegression(Method):
         return self.logits(hidden[:, 0]).softmax(dim=1), seen
 
 
-TOKEN_METHODS: dict[str, type[Method]] = {"gr": GenerativeRegression}
-"""Methods that write the target token by token."""
+class GenerativeOrdinal(GenerativeRegression):
+    """A reconstruction: GoR, which is GR with a pruned vocabulary and sequences that end when little is left.
+
+    Known, from notes on Ma et al. (2026) and the code of GR before it: a large vocabulary of quantiles is pruned by how
+    much each token contributes and distinguishes, all targets being written anew after each removal; sequences take the
+    largest value that fits and end when little is left; decoder, curriculum with mixed embeddings and the value read in
+    a window are GR's; the loss is the tokens' likelihood plus Huber's of the value. Guessed: how many tokens stay
+    (``retention``), when a sequence ends (``tolerance``), the weight of the value (``value_weight``). Left out: a
+    penalty on repeated tokens and preference tuning, which the notes name as extras.
+
+    Its own ablation is in the settings: ``vocabulary`` may be ``"quantile"`` (nothing is pruned), ``"binary"`` (powers
+    of two) or ``"manual"`` (1, 2 and 5 of each power of ten); ``first_teacher_share=1, decay=1`` with ``mixup=False``
+    is teacher forcing alone.
+
+    **Shape:** features ``(n, d)`` -> sequences of at most ``n_steps`` tokens.
+    """
+
+    family, title, tasks = "tokens", "GoR", ("value", "grades")
+    paper, evidence = "Ma et al., ICLR 2026", "notes"
+
+    def __init__(
+        self, n_features: int, *, n_units: int = 10_000, max_values: int = 128, n_steps: int = 19, width: int = 128,
+        n_layers: int = 3, n_heads: int = 8, n_hidden: int = 256, dropout: float = 0.1, window: int = 20,
+        token_weight: float = 1.0, value_weight: float = 0.1, schedule: str = "exponential",
+        first_teacher_share: float = 0.5, decay: float = 0.9999, mixup: bool = True, retention: float = 0.5,
+        tolerance: float = 1e-3, vocabulary: str = "pruned",
+    ) -> None:  # fmt: skip
+        check_choice(VOCABULARIES, vocabulary=vocabulary)
+        check_positive(retention=retention)
+        check_share(retention=retention)
+        check_below_one(tolerance=tolerance)
+        super().__init__(
+            n_features, n_units=n_units, max_values=max_values, n_steps=n_steps, width=width, n_layers=n_layers,
+            n_heads=n_heads, n_hidden=n_hidden, dropout=dropout, window=window, token_weight=token_weight,
+            value_weight=value_weight, schedule=schedule, first_teacher_share=first_teacher_share, decay=decay,
+            mixup=mixup,
+        )  # fmt: skip
+        self.retention, self.tolerance, self.vocabulary = retention, tolerance, vocabulary
+
+    def build_vocabulary(self, units: Tensor) -> list[int]:
+        """Dynamic and even quantiles, as many as there is room for, pruned; or what ``vocabulary`` names."""
+        largest = max(int(units.max()), 1)
+        if self.vocabulary == "binary":
+            return [2**bit for bit in reversed(range(largest.bit_length()))]
+        if self.vocabulary == "manual":
+            coins = (coin * 10**power for power in reversed(range(len(str(largest)))) for coin in (5, 2, 1))
+            return [coin for coin in coins if coin <= largest]
+        values = with_even_quantiles(dynamic_quantile_values(units), units, self.max_values // 2)
+        values = thin_out(values, self.max_values)
+        if self.vocabulary == "quantile":
+            return values
+        return prune(values, units, self.retention, self.tolerance, self.n_steps)

@@ -1,26 +1,18 @@
-"""Watch time as a sequence of yes-or-no questions: the trees of TPM and PTPM, and the thresholds of CREAD."""
+"""Watch time as a sequence of yes-or-no questions: the trees of TPM and PTPM."""
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from diffor.core.distribution import Bins, Distribution, DistributionMethod
-from diffor.core.method import Method, weighted_mean
+from diffor.core.distribution import Bins, DistributionMethod
+from diffor.core.method import weighted_mean
 from diffor.errors import UserError
-from diffor.methods.baselines.binning import Binning, check_targets
-from diffor.methods.baselines.error_adaptive import (
-    best_alpha,
-    error_adaptive_levels,
-    order_losses,
-    restored_value,
-    thresholds_at,
-)
-from diffor.methods.baselines.settings import check_counts, check_not_negative
+from diffor.methods.baselines.binning import Binning, moments
+from diffor.methods.baselines.settings import check_not_negative
 
 TINY = 1e-12
 """What keeps logarithms and roots of probabilities and variances finite."""
@@ -35,10 +27,8 @@ class TPM(DistributionMethod):
     **Shape:** features ``(n, d)`` -> n distributions over the leaves.
     """
 
-    family, title = "watch time", "TPM"
-    paper, evidence = "Lin et al., KDD 2023", "paper"
-    tasks = ("value",)
-    native_statistic = "mean"
+    family, tasks, native_statistic = "watch time", ("value",), "mean"
+    title, paper, evidence = "TPM", "Lin et al., KDD 2023", "paper"
 
     # NOTE[DIFF] the port sums the spread over the batch, with weight 1e-4: for 500 rows, 0.05 of the mean.
     def __init__(
@@ -52,7 +42,7 @@ class TPM(DistributionMethod):
         self.binning = Binning(n_leaves, "quantile")
         self.output = nn.Linear(n_features, n_leaves - 1)
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Cut the training targets into leaves, and start at their shares."""
         self.binning.fit(y)
         with torch.no_grad():
@@ -67,10 +57,10 @@ class TPM(DistributionMethod):
         """Likelihood of the leaf, spread of the prediction, and its squared error."""
         log_leaves = self._log_leaves(features)
         own = log_leaves.gather(1, self.binning.index(y)[:, None]).squeeze(1)
-        mean, spread = mean_and_spread(log_leaves.exp(), middles(self.binning.edges))
+        mean, variance = moments(log_leaves.exp(), (self.binning.edges[1:] + self.binning.edges[:-1]) / 2)
         return {
             "tree": self.tree_weight * weighted_mean(-own, weights),
-            "spread": self.spread_weight * weighted_mean(spread, weights),
+            "spread": self.spread_weight * weighted_mean((variance + TINY).sqrt(), weights),
             "square": self.square_weight * weighted_mean((mean - y).square(), weights),
         }
 
@@ -86,11 +76,7 @@ def check_leaves(n_leaves: int) -> None:
 
 
 def leaf_log_probabilities(logits: Tensor) -> Tensor:
-    """Products of the branches on the way to each leaf. **Shape:** right turns, top down ``(n, L - 1)`` -> ``(n, L)``.
-
-    >>> [round(value, 2) for value in leaf_log_probabilities(torch.tensor([[0.6, 0.3, 0.8]]).logit()).exp()[0].tolist()]
-    [0.28, 0.12, 0.12, 0.48]
-    """
+    """Products of branches on the way to each leaf. **Shape:** right turns, top down ``(n, L - 1)`` -> ``(n, L)``."""
     reached = torch.zeros_like(logits[:, :1])
     for level in _levels(logits):
         branches = functional.logsigmoid(torch.stack([-level, level], dim=2))
@@ -99,11 +85,7 @@ def leaf_log_probabilities(logits: Tensor) -> Tensor:
 
 
 def branch_logits(leaves: Tensor) -> Tensor:
-    """Log-odds of the right branches, top down, that give leaves their shares. **Shape:** ``(L,)`` -> ``(L - 1,)``.
-
-    >>> [round(value, 2) for value in branch_logits(torch.tensor([0.28, 0.12, 0.12, 0.48])).sigmoid().tolist()]
-    [0.6, 0.3, 0.8]
-    """
+    """Log-odds of the right branches, top down, that give leaves their shares. **Shape:** ``(L,)`` -> ``(L - 1,)``."""
     halves = [leaves.view(2**depth, 2, -1).sum(dim=2) for depth in range(_depth(leaves))]
     return torch.cat([(half[:, 1] / half[:, 0]).log() for half in halves])
 
@@ -122,23 +104,6 @@ def _depth(leaves: Tensor) -> int:
     return len(leaves).bit_length() - 1
 
 
-def middles(edges: Tensor) -> Tensor:
-    """The middle of each range. **Shape:** ``(K + 1,)`` -> ``(K,)``."""
-    return (edges[1:] + edges[:-1]) / 2
-
-
-def mean_and_spread(probabilities: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation on places. **Shape:** ``(n, K)``, ``(K,)`` -> ``(n,)``, ``(n,)``.
-
-    >>> mean, spread = mean_and_spread(torch.tensor([[0.5, 0.5]]), torch.tensor([1.0, 3.0]))
-    >>> mean.item(), spread.item()
-    (2.0, 1.0)
-    """
-    mean = probabilities @ places
-    variance = (probabilities * (places - mean[:, None]).square()).sum(dim=1)
-    return mean, (variance + TINY).sqrt()
-
-
 class PTPM(DistributionMethod):
     """A reconstruction: a tree as in TPM whose cuts each row places for itself.
 
@@ -151,10 +116,8 @@ class PTPM(DistributionMethod):
     **Shape:** features ``(n, d)`` -> n distributions over the cells.
     """
 
-    family, title = "watch time", "PTPM"
-    paper, evidence = "Chen et al., CIKM 2025", "notes"
-    tasks = ("value",)
-    native_statistic = "mean"
+    family, tasks, native_statistic = "watch time", ("value",), "mean"
+    title, paper, evidence = "PTPM", "Chen et al., CIKM 2025", "notes"
     LEAST_WIDTH: ClassVar[float] = 0.01
     """Part of all ranks that is divided evenly, so that no leaf vanishes."""
     ranks: Tensor
@@ -172,7 +135,7 @@ class PTPM(DistributionMethod):
         self.output = nn.Linear(n_features, n_leaves - 1 + n_leaves)
         self.register_buffer("ranks", torch.arange(n_cells + 1) / n_cells)
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Cut the training targets into cells, and count the rows up to each edge."""
         self.binning.fit(y)
         counts = torch.bincount(self.binning.index(y), minlength=self.binning.n_bins)
@@ -191,11 +154,12 @@ class PTPM(DistributionMethod):
         common = common_ranks(widths, self.ranks[own], self.ranks[own + 1])
         likelihood = (leaves / widths * common).sum(dim=1)
         inside = (common / common.sum(dim=1, keepdim=True)).detach()
-        mean, spread = mean_and_spread(cell_probabilities(leaves, widths, self.ranks), middles(self.binning.edges))
+        middles = (self.binning.edges[1:] + self.binning.edges[:-1]) / 2
+        mean, variance = moments(cell_probabilities(leaves, widths, self.ranks), middles)
         return {
             "cell": weighted_mean(-(likelihood + TINY).log(), weights),
             "reach": self.reach_weight * weighted_mean(reach_losses(leaves, inside), weights),
-            "spread": self.spread_weight * weighted_mean(spread, weights),
+            "spread": self.spread_weight * weighted_mean((variance + TINY).sqrt(), weights),
             "square": self.square_weight * weighted_mean((mean - y).square(), weights),
         }
 
@@ -205,22 +169,13 @@ class PTPM(DistributionMethod):
 
 
 def common_ranks(widths: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Length that each leaf shares with one range of ranks. **Shape:** ``(n, L)``, ``(n,)``, ``(n,)`` -> ``(n, L)``.
-
-    >>> common_ranks(torch.tensor([[0.25, 0.75]]), torch.tensor([0.0]), torch.tensor([0.5])).tolist()
-    [[0.25, 0.25]]
-    """
+    """Length that each leaf shares with one range of ranks. **Shape:** ``(n, L)``, ``(n,)``, ``(n,)`` -> ``(n, L)``."""
     cuts = functional.pad(widths.cumsum(dim=1), (1, 0))
     return (torch.minimum(cuts[:, 1:], high[:, None]) - torch.maximum(cuts[:, :-1], low[:, None])).clamp(min=0)
 
 
 def cell_probabilities(leaves: Tensor, widths: Tensor, ranks: Tensor) -> Tensor:
-    """What leaves, even by rank, give to cells. **Shape:** ``(n, L)``, ``(n, L)``, edges ``(C + 1,)`` -> ``(n, C)``.
-
-    >>> cells = cell_probabilities(torch.tensor([[0.4, 0.6]]), torch.tensor([[0.25, 0.75]]), torch.tensor([0, 0.5, 1]))
-    >>> [round(value, 4) for value in cells[0].tolist()]
-    [0.6, 0.4]
-    """
+    """What leaves, even by rank, give to cells. **Shape:** ``(n, L)``, ``(n, L)``, edges ``(C + 1,)`` -> ``(n, C)``."""
     cuts, reached = (functional.pad(parts.cumsum(dim=1), (1, 0)) for parts in (widths, leaves))
     asked = ranks.expand(len(leaves), -1).contiguous()
     leaf = torch.searchsorted(cuts[:, 1:-1].detach().contiguous(), asked)
@@ -236,89 +191,3 @@ def reach_losses(leaves: Tensor, inside: Tensor) -> Tensor:
         for parts in (leaves, inside)
     )
     return functional.binary_cross_entropy(reached, wanted, reduction="none").mean(dim=1)
-
-
-class ThresholdBins(Bins):
-    """Bins between thresholds, with the value that is restored from the exceedance probabilities themselves."""
-
-    def __init__(self, probabilities: Tensor, edges: Tensor, restored: Tensor) -> None:
-        super().__init__(probabilities, edges)
-        self.restored = restored
-
-
-class CREAD(DistributionMethod):
-    """Predicts whether each of many thresholds is exceeded, and adds up the steps between them.
-
-    Sun et al., AAAI 2024, from the paper and a port. The thresholds stand at training quantiles; ``alpha`` moves them
-    towards the tail and is chosen on training targets, where the errors of learning and of restoring are smallest.
-
-    **Shape:** features ``(n, d)`` -> n distributions over the bins between thresholds.
-    """
-
-    family, title = "watch time", "CREAD"
-    paper, evidence = "Sun et al., AAAI 2024", "paper"
-    tasks = ("value",)
-    native_statistic = "own"
-    thresholds: Tensor
-    alpha: Tensor
-
-    # NOTE[DIFF] the port sums the order term over the batch, with weight 2e-5: for 500 rows, 0.01 of the mean.
-    def __init__(
-        self, n_features: int, *, n_thresholds: int = 50, restoring_factor: float = 50.0, square_weight: float = 1.0,
-        order_weight: float = 0.01,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        check_counts(2, n_thresholds=n_thresholds)
-        check_not_negative(restoring_factor=restoring_factor, square_weight=square_weight, order_weight=order_weight)
-        self.restoring_factor, self.square_weight, self.order_weight = restoring_factor, square_weight, order_weight
-        self.output = nn.Linear(n_features, n_thresholds)
-        self.register_buffer("thresholds", torch.arange(1, n_thresholds + 1) / n_thresholds)
-        self.register_buffer("alpha", torch.zeros(()))
-
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
-        """Choose alpha, place the thresholds, and start at the training rows' shares above them."""
-        check_targets(y)
-        n_thresholds = len(self.thresholds)
-        ordered = np.sort(y.detach().cpu().numpy().astype(np.float64))
-        alpha = best_alpha(ordered, n_thresholds, self.restoring_factor)
-        distinct = torch.from_numpy(thresholds_at(ordered, error_adaptive_levels(n_thresholds, alpha))).to(y)
-        self.alpha.fill_(alpha)
-        # Repeated quantiles leave fewer thresholds; the others stand at the largest target and count for nothing.
-        self.thresholds.copy_(functional.pad(distinct, (0, n_thresholds - len(distinct)), value=float(distinct[-1])))
-        above = torch.stack([(y > threshold).sum() for threshold in self.thresholds])
-        with torch.no_grad():
-            self.output.bias.copy_(((above + 1) / (len(y) - above + 1)).log())
-
-    @property
-    def distinct(self) -> Tensor:
-        """Whether each threshold stands above the one before. **Shape:** ``(n_thresholds,)``, bool."""
-        rises = self.thresholds[1:] > self.thresholds[:-1]
-        return torch.cat([torch.ones_like(rises[:1]), rises])
-
-    def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
-        """Cross-entropy of the thresholds, Huber loss of the restored value, and what breaks the falling order."""
-        logits, distinct = self.output(features), self.distinct
-        exceeds = (y[:, None] > self.thresholds).to(logits)
-        each = functional.binary_cross_entropy_with_logits(logits, exceeds, reduction="none")
-        exceedance = logits.sigmoid()
-        square = functional.huber_loss(restored_value(exceedance, self.thresholds), y, reduction="none")
-        return {
-            "threshold": weighted_mean((each * distinct).sum(dim=1) / distinct.sum(), weights),
-            "square": self.square_weight * weighted_mean(square, weights),
-            "order": self.order_weight * weighted_mean(order_losses(exceedance * distinct), weights),
-        }
-
-    def distribution(self, features: Tensor, **side: Tensor) -> ThresholdBins:
-        """Differences of the exceedance probabilities, made to fall and to end at 0."""
-        exceedance = self.output(features).sigmoid()
-        possible = exceedance * (self.thresholds < self.thresholds[-1])
-        falling = functional.pad(possible.cummin(dim=1).values, (1, 0), value=1.0)
-        edges = functional.pad(self.thresholds, (1, 0))
-        return ThresholdBins(falling[:, :-1] - falling[:, 1:], edges, restored_value(exceedance, self.thresholds))
-
-    def native(self, distribution: Distribution, **side: Tensor) -> Tensor:
-        """The sum of the steps, each counted by the probability to exceed its upper end."""
-        return cast(ThresholdBins, distribution).restored
-
-
-TREE_METHODS: dict[str, type[Method]] = {"tpm": TPM, "ptpm": PTPM, "cread": CREAD}

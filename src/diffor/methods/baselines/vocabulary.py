@@ -25,9 +25,6 @@ def dynamic_quantile_values(units: Tensor) -> list[int]:
     Each value is listed once, from the largest to 1, which makes every number expressible.
 
     **Shape:** ``(n,)`` whole numbers.
-
-    >>> dynamic_quantile_values(torch.tensor([0, 3, 3, 7, 7, 10]))
-    [9, 7, 3, 1]
     """
     targets = units.detach().cpu().numpy().astype(np.int64)
     residual, level, values = targets.copy(), FIRST_LEVEL, {1}
@@ -44,44 +41,15 @@ def dynamic_quantile_values(units: Tensor) -> list[int]:
 
 
 def with_even_quantiles(values: list[int], units: Tensor, n_quantiles: int) -> list[int]:
-    """Values, and beside them the even quantiles of the targets, each once and falling. **Shape:** ``(n,)``.
-
-    >>> with_even_quantiles([9, 1], torch.tensor([0, 2, 4, 6, 8]), 2)
-    [9, 8, 4, 1]
-    """
+    """Values, and beside them the even quantiles of the targets, each once and falling. **Shape:** ``(n,)``."""
     targets = units.detach().cpu().numpy().astype(np.int64)
     levels = np.arange(1, n_quantiles + 1) / n_quantiles
     quantiles = np.quantile(targets, levels, method="higher").astype(int).tolist()
     return sorted({*values, *(value for value in quantiles if value > 0)}, reverse=True)
 
 
-def binary_values(largest: int) -> list[int]:
-    """Powers of two up to a number, falling.
-
-    >>> binary_values(10)
-    [8, 4, 2, 1]
-    """
-    return [2**bit for bit in reversed(range(largest.bit_length()))]
-
-
-def manual_values(largest: int) -> list[int]:
-    """1, 2 and 5 of each power of ten up to a number, as coins are; falling.
-
-    >>> manual_values(60)
-    [50, 20, 10, 5, 2, 1]
-    """
-    powers = range(len(str(largest)))
-    return sorted(
-        (coin * 10**power for power in powers for coin in (1, 2, 5) if coin * 10**power <= largest), reverse=True
-    )
-
-
 def thin_out(values: list[int], most: int) -> list[int]:
-    """At most so many of the values, evenly chosen, among them the first and the last.
-
-    >>> thin_out([9, 7, 5, 3, 1], 3)
-    [9, 5, 1]
-    """
+    """At most so many of the values, evenly chosen, among them the first and the last."""
     if len(values) <= most:
         return values
     return [values[place] for place in np.linspace(0, len(values) - 1, most).round().astype(int)]
@@ -127,11 +95,7 @@ def serialise(counts: Tensor, n_steps: int) -> Tensor:
 
 
 def read_back(tokens: Tensor, values: Tensor) -> Tensor:
-    """The numbers that sequences stand for. **Shape:** ``(n, s)``, values ``(V,)`` -> ``(n,)``.
-
-    >>> read_back(torch.tensor([[3, 4, 2, 0]]), torch.tensor([10, 1])).tolist()
-    [11]
-    """
+    """The numbers that sequences stand for. **Shape:** ``(n, s)``, values ``(V,)`` -> ``(n,)``."""
     table = torch.cat([values.new_zeros(N_SPECIAL), values])
     return table[tokens].sum(dim=1)
 

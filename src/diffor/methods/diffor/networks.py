@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
@@ -99,10 +100,6 @@ class ScaleLayer(nn.TransformerEncoderLayer):
     queries of a key lie side by side. Dropout decides by bytes (:class:`~diffor.core.dropout.ByteDropout`).
 
     **Shape:** ``(n, S, width)``, kept.
-
-    >>> import torch
-    >>> ScaleLayer(width=32, n_attention_heads=4, dropout=0.1)(torch.randn(5, 8, 32)).shape
-    torch.Size([5, 8, 32])
     """
 
     self_attn: nn.MultiheadAttention
@@ -131,10 +128,30 @@ class ScaleLayer(nn.TransformerEncoderLayer):
         return mixed
 
 
-class TransformerDenoiser(Denoiser):
-    """The standard transformer: S scale tokens, two layers of 8-head self-attention, dropout 0.1.
+class TokenDenoiser(Denoiser, ABC):
+    """A denoiser of S scale tokens: token k holds the k-th noisy increment, features and time are added to all."""
 
-    Token k holds the k-th noisy increment; features and time are added to every token.
+    def __init__(self, n_increments: int, n_features: int, width: int) -> None:
+        super().__init__(n_features, width)
+        self.from_noisy = nn.Linear(1, width)
+        self.scales = nn.Parameter(torch.randn(n_increments, width) * 0.02)
+
+    def forward(self, noisy: Tensor, features: Tensor, t: Tensor) -> Tensor:
+        """Predict the process's target from noisy increments; shapes as in :class:`Denoiser`."""
+        tokens = self.from_noisy(noisy.unsqueeze(-1)) + self.scales  # (..., S, width)
+        tokens = tokens + self.condition(features, t).unsqueeze(-2)
+        rows = tokens.reshape(-1, *tokens.shape[-2:])  # attention takes one batch dimension
+        in_one = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        pieces = [rows] if in_one else rows.split(CACHED_ROWS)
+        return torch.cat([self.read(piece) for piece in pieces]).reshape(tokens.shape[:-1])
+
+    @abstractmethod
+    def read(self, tokens: Tensor) -> Tensor:
+        """Each increment of the answer. **Shape:** ``(n, S, width)`` -> ``(n, S)``."""
+
+
+class TransformerDenoiser(TokenDenoiser):
+    """The standard transformer: S scale tokens, two layers of 8-head self-attention, dropout 0.1.
 
     NOTE[DIFF]: in the paper each attention head is dedicated to a scale, as in
     :class:`~diffor.methods.diffor.scale_heads.ScaleHeadsDenoiser`. Here every head serves all increments.
@@ -159,22 +176,15 @@ class TransformerDenoiser(Denoiser):
                 "width must be a multiple of n_attention_heads, but got "
                 f"width={width}, n_attention_heads={n_attention_heads}"
             )
-        super().__init__(n_features, width)
-        self.from_noisy = nn.Linear(1, width)
-        self.scales = nn.Parameter(torch.randn(n_increments, width) * 0.02)
+        super().__init__(n_increments, n_features, width)
         layer = ScaleLayer(width, n_attention_heads, dropout)
         self.layers = nn.TransformerEncoder(layer, n_layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
         self.to_output = nn.Linear(width, 1)
 
-    def forward(self, noisy: Tensor, features: Tensor, t: Tensor) -> Tensor:
-        """Predict the process's target from noisy increments; shapes as in :class:`Denoiser`."""
-        tokens = self.from_noisy(noisy.unsqueeze(-1)) + self.scales  # (..., S, width)
-        tokens = tokens + self.condition(features, t).unsqueeze(-2)
-        rows = tokens.reshape(-1, *tokens.shape[-2:])  # attention takes one batch dimension
-        in_one = torch.is_grad_enabled() or torch.compiler.is_compiling()
-        pieces = [rows] if in_one else rows.split(CACHED_ROWS)
-        output: Tensor = torch.cat([self.to_output(self.layers(piece)) for piece in pieces])
-        return output.reshape(tokens.shape[:-1])
+    def read(self, tokens: Tensor) -> Tensor:
+        """Each increment of the answer, off its own token."""
+        output: Tensor = self.to_output(self.layers(tokens)).squeeze(-1)
+        return output
 
 
 class IncrementHeads(nn.Module):

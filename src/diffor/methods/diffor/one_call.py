@@ -100,7 +100,7 @@ class OneCall(Method):
         for layer in (self.direct.weight, self.direct.bias, self.out.weight):
             nn.init.zeros_(layer)
 
-    def prepare(self, y: Tensor, **side: Tensor) -> None:
+    def fit_targets(self, y: Tensor, **side: Tensor) -> None:
         """Place the borders where the targets are, and begin with their shares. **Shape:** ``(n,)``."""
         device = self.edges.device
         if self.n_grades is None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from diffor.core.dropout import ByteDropout
-from diffor.methods.diffor.networks import CACHED_ROWS, Denoiser
+from diffor.methods.diffor.networks import TokenDenoiser
 
 LEAST_HEAD_SIZE = 8
 """Numbers that a head's queries, keys and values have at least, where many heads share the width."""
@@ -67,13 +67,12 @@ class ScaleHeadsLayer(nn.Module):
         return refined
 
 
-class ScaleHeadsDenoiser(Denoiser):
+class ScaleHeadsDenoiser(TokenDenoiser):
     """The paper's denoiser: a two-layer transformer with one attention head for each increment, dropout 0.1.
 
-    Token k holds the k-th noisy increment; features and time are added to every token. Stream k starts as token k; in
-    each layer head k reads the tokens of all increments for it, and increment k of the answer is read off it. So every
-    increment depends on all noisy ones, but only by way of its own head: without head k the answer for increment k
-    changes, and no other.
+    Stream k starts as token k; in each layer head k reads the tokens of all increments for it, and increment k of the
+    answer is read off it. So every increment depends on all noisy ones, but only by way of its own head: without head k
+    the answer for increment k changes, and no other.
 
     NOTE[DIFF]: the paper says that attention heads are dedicated to scales and shows it in figures, without equations.
     That heads of both layers read the tokens as they came in, rather than what other heads made of them, is our way to
@@ -88,21 +87,10 @@ class ScaleHeadsDenoiser(Denoiser):
     def __init__(
         self, n_increments: int, n_features: int, width: int = 128, n_layers: int = 2, dropout: float = 0.1
     ) -> None:
-        super().__init__(n_features, width)
-        self.from_noisy = nn.Linear(1, width)
-        self.scales = nn.Parameter(torch.randn(n_increments, width) * 0.02)
+        super().__init__(n_increments, n_features, width)
         self.layers = nn.ModuleList(ScaleHeadsLayer(n_increments, width, dropout) for _ in range(n_layers))
         self.norm = nn.LayerNorm(width)
         self.to_output = nn.Linear(width, 1)
-
-    def forward(self, noisy: Tensor, features: Tensor, t: Tensor) -> Tensor:
-        """Predict the process's target from noisy increments; shapes as in :class:`Denoiser`."""
-        tokens = self.from_noisy(noisy.unsqueeze(-1)) + self.scales  # (..., S, width)
-        tokens = tokens + self.condition(features, t).unsqueeze(-2)
-        rows = tokens.reshape(-1, *tokens.shape[-2:])
-        in_one = torch.is_grad_enabled() or torch.compiler.is_compiling()
-        pieces = [rows] if in_one else rows.split(CACHED_ROWS)
-        return torch.cat([self.read(piece) for piece in pieces]).reshape(tokens.shape[:-1])
 
     def read(self, tokens: Tensor) -> Tensor:
         """Each increment of the answer, off its own stream. **Shape:** ``(n, S, width)`` -> ``(n, S)``."""
