@@ -5,8 +5,6 @@ from torch.distributions import Independent, Normal, kl_divergence
 
 from diffor.methods.baselines.embeddings import (
     ProbabilisticEmbeddings,
-    drop_weightless,
-    prior_divergence,
     symmetric_divergence,
     triplet_penalty,
     triplets,
@@ -32,10 +30,12 @@ def as_torch_normal(centre, log_variance):
 def test_divergences_agree_with_torch():
     first, second = random_normals(5, 3, seed=0), random_normals(5, 3, seed=1)
     p, q = as_torch_normal(*first), as_torch_normal(*second)
-    standard = as_torch_normal(torch.zeros(5, 3), torch.zeros(5, 3))
     both = symmetric_divergence((first[0], second[0]), (first[1], second[1]))
     assert torch.allclose(both, kl_divergence(p, q) + kl_divergence(q, p), rtol=1e-4)
-    assert torch.allclose(prior_divergence(*first), kl_divergence(p, standard), rtol=1e-4)
+    method, (features, y) = make("value", dropout=0.0, prior_weight=1.0), method_checks.make_rows("value")
+    standard = as_torch_normal(torch.zeros(64, 6), torch.zeros(64, 6))
+    expected = kl_divergence(as_torch_normal(*method.embed(features)), standard).mean()
+    assert torch.isclose(method.loss(features, y)["prior"], expected, rtol=1e-4)
 
 
 def test_triplets_by_hand():
@@ -85,13 +85,3 @@ def test_one_row_can_be_learnt_from():
     method = make("value")
     loss = method_checks.total_loss(method, torch.randn(1, 6), torch.tensor([0.3]))
     assert torch.isfinite(loss)
-
-
-def test_weightless_rows_are_left_out_and_the_mean_stays():
-    features, y = torch.arange(8.0).reshape(4, 2), torch.arange(4.0)
-    weights = torch.tensor([2.0, 0.0, 1.0, 1.0])
-    kept_features, kept_y, kept_weights = drop_weightless(features, y, weights)
-    assert kept_y.tolist() == [0.0, 2.0, 3.0]
-    assert torch.equal(kept_features, features[[0, 2, 3]])
-    assert (kept_weights * kept_y).mean() == (weights * y).mean()
-    assert drop_weightless(features, y, torch.zeros(4))[1].tolist() == y.tolist()

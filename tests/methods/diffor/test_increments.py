@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as npst
 
 from diffor.methods.diffor.increments import aggregate_increments, aligned_times, split_increments
 
-COUNTS = (1, 2, 3, 5, 8, 13, 33, 64)
+COUNTS = (1, 2, 5, 8, 33)
 
 
 def targets(n: int = 200) -> torch.Tensor:
@@ -73,7 +73,7 @@ def test_aggregation_is_the_nested_truncation_and_a_clamped_sum(increments):
     assert 0 <= value <= 1
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(any_sign, st.data())
 def test_aggregation_rises_with_every_increment(increments, data):
     k = data.draw(st.integers(0, len(increments) - 1))
@@ -92,7 +92,7 @@ def test_full_increments_never_round_above_one():
 @pytest.mark.parametrize("spacing", ["linear", "log"])
 @pytest.mark.parametrize("count", COUNTS[1:])
 def test_times_fall_strictly_from_the_last_to_the_first_linear_ones_by_the_formula(count, spacing):
-    for n_times in (count, count + 1, 2 * count - 1, 2 * count + 1, 100 + count, 1000, 4001):
+    for n_times in (count, count + 1, 2 * count - 1, 1000):
         times = aligned_times(count, n_times, spacing)
         assert len(times) == count
         assert all(type(t) is int for t in times)

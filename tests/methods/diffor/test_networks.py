@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 
@@ -9,7 +7,6 @@ from diffor.methods.diffor.networks import (
     MLPDenoiser,
     ScaleLayer,
     TransformerDenoiser,
-    time_waves,
 )
 from diffor.methods.diffor.scale_heads import ScaleHeadsDenoiser
 
@@ -21,16 +18,6 @@ MAKERS = {
     "scale_heads": lambda **sizes: ScaleHeadsDenoiser(**{"n_increments": 4, "n_features": 6, "width": 16, **sizes}),
 }
 every_denoiser = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
-
-
-# Time waves.
-
-
-def test_time_waves_are_bounded_and_distinct():
-    waves = time_waves(torch.arange(1, 1001), 64)
-    assert waves.shape == (1000, 64)
-    assert waves.abs().max() <= 1
-    assert torch.cdist(waves, waves).add(10 * torch.eye(1000)).min() > 0.1
 
 
 # Denoisers.
@@ -72,15 +59,8 @@ def test_output_depends_on_noise_features_and_time(make):
         denoiser(noisy, features, t + 40),
     ):
         assert (changed - output).abs().max() > 1e-3
-
-
-@every_denoiser
-def test_every_increment_sees_every_other(make):
-    torch.manual_seed(0)
-    noisy = torch.randn(1, 4, requires_grad=True)
-    output = make().eval()(noisy, torch.randn(1, 6), torch.tensor([10]))
-    for k in range(4):
-        assert (torch.autograd.grad(output[0, k], noisy, retain_graph=True)[0] != 0).all()
+    alone = denoiser(noisy + torch.eye(4)[3], features, t)  # every increment sees every other
+    assert ((alone - output).abs().amax(dim=0) > 0).all()
 
 
 @every_denoiser
@@ -104,14 +84,6 @@ def test_the_layer_of_scales_is_the_standard_one(count):
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-4)
 
 
-def test_the_layer_of_scales_drops_while_training_and_keeps_its_mean():
-    torch.manual_seed(0)
-    layer, tokens = ScaleLayer(width=8, n_attention_heads=2, dropout=0.1), torch.randn(1, 4, 8)
-    drawn = layer.attend(tokens.expand(20_000, -1, -1))
-    torch.testing.assert_close(drawn.mean(dim=0), layer.eval().attend(tokens)[0], rtol=0.02, atol=0.02)
-    assert drawn.std(dim=0).min() > 0
-
-
 @every_denoiser
 def test_predictions_in_pieces_are_those_of_all_rows_at_once(make):
     torch.manual_seed(0)
@@ -120,13 +92,6 @@ def test_predictions_in_pieces_are_those_of_all_rows_at_once(make):
     whole = denoiser(noisy, features, torch.tensor(10)).detach()
     with torch.no_grad():
         torch.testing.assert_close(denoiser(noisy, features, torch.tensor(10)), whole, rtol=1e-5, atol=1e-5)
-
-
-def test_the_number_of_attention_heads_changes_the_answer():
-    arguments = torch.randn(5, 4), torch.randn(5, 6), torch.tensor(10)
-    one, four = MAKERS["transformer"](n_attention_heads=1).eval(), MAKERS["transformer"](n_attention_heads=4).eval()
-    four.load_state_dict(one.state_dict())
-    assert not torch.allclose(one(*arguments), four(*arguments))
 
 
 def test_the_standard_transformer_is_as_large_as_the_papers():
@@ -192,8 +157,3 @@ def test_heads_are_the_papers_formula():
         logit = hidden @ heads.second[k] + heads.second_bias[k]
         torch.testing.assert_close(heads(estimates)[..., k], torch.sigmoid(logit) / 3)
         torch.testing.assert_close(heads.logits(estimates)[..., k], logit)
-
-
-def test_fresh_heads_are_not_saturated():
-    torch.manual_seed(0)
-    assert IncrementHeads(8).logits(torch.randn(100, 8, 8)).abs().max() < math.log(99)

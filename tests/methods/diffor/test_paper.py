@@ -9,11 +9,8 @@ from torch import nn
 from diffor.core.row_noise import row_keys, start_noise, step_noise
 from diffor.methods.diffor import (
     Diffusion,
-    FlowMatching,
     IncrementDiffusion,
-    MLPDenoiser,
     ScaleHeadsDenoiser,
-    TransformerDenoiser,
 )
 from diffor.methods.diffor.chain_times import LONG_CHAIN, SHORT_CHAIN, default_chain
 from diffor.methods.diffor.increments import aggregate_increments, aligned_times, split_increments, squeeze, stretch
@@ -90,9 +87,10 @@ def by_hand(method: IncrementDiffusion, features, y, weights, seed):
     return torch.stack(diffusion).mean(), torch.stack(errors).mean()
 
 
-@pytest.mark.parametrize("n_draws", [1, 3])
-@pytest.mark.parametrize("objective", ["full", "one_call"])
-@pytest.mark.parametrize("denoiser", ["mlp", "transformer", "scale_heads"])
+@pytest.mark.parametrize(
+    ("objective", "denoiser", "n_draws"),
+    [("full", "mlp", 3), ("full", "scale_heads", 1), ("one_call", "transformer", 1), ("one_call", "scale_heads", 3)],
+)
 def test_terms_equal_algorithm_one_by_hand(objective, denoiser, n_draws):
     weights = torch.linspace(0, 2, 12)
     settings = {"parameterization": "noise", "schedule": "linear", "objective": objective, "denoiser": denoiser}
@@ -131,28 +129,6 @@ def test_one_call_objective_is_unbiased(weights, spacing):
         assert abs(first - second) < 4.5 * error
 
 
-@pytest.mark.parametrize("objective", ["full", "one_call"])
-def test_a_row_of_weight_zero_counts_for_nothing(objective):
-    method = small(objective=objective)
-    features, y, _ = rows(8)
-    weights = torch.tensor([0.0, *[8 / 7] * 7])
-
-    def total(features, y):
-        torch.manual_seed(2)
-        return sum(method.loss(features, y, weights).values())
-
-    other_features, other_y = features.clone(), y.clone()
-    other_features[0], other_y[0] = 9.0, 1 - y[0]
-    torch.testing.assert_close(total(other_features, other_y), total(features, y))
-
-
-def test_every_parameter_learns():
-    for objective in ("full", "one_call"):
-        method = small(objective=objective)
-        sum(method.loss(*rows(200)[:2]).values()).backward()
-        assert all((parameter.grad != 0).any() for parameter in method.parameters())
-
-
 # Times.
 
 
@@ -188,17 +164,6 @@ def test_every_head_has_a_draw_however_small_the_batch(n, n_draws):
     assert len(aligned) % 3 == 0
 
 
-def test_more_draws_of_the_same_rows_steady_the_loss():
-    features, y, _ = rows(50)
-
-    def spread(n_draws):
-        method = small(n_draws=n_draws).eval()
-        torch.manual_seed(0)
-        return torch.stack([method.loss(features, y)["denoise"].detach() for _ in range(60)]).std()
-
-    assert spread(16) < 0.5 * spread(1)  # a quarter, were the draws independent
-
-
 # The chain.
 
 
@@ -222,12 +187,7 @@ def test_a_prediction_costs_one_denoiser_call_per_increment(n_increments, decodi
 def test_without_distinct_times_the_chain_still_leads_from_noise_to_clean(changes, n_calls):
     times = small(**changes).chain_times
     assert (times[0], times[-1], len(times)) == (20, 1, n_calls)
-
-
-def test_default_chain_fits_few_times():
-    assert default_chain((1,), 1) == (1,)
-    assert default_chain((1, 1, 1), 2) == (2, 1)
-    assert default_chain((20, 10, 1), 20) == (20, 10, 1)
+    assert [default_chain((1,), 1), default_chain((1, 1, 1), 2)] == [(1,), (2, 1)]
 
 
 class Oracle(nn.Module):
@@ -317,25 +277,8 @@ def test_fusion_weights_sum_to_one_and_beat_the_best_single_time():
     assert fused < single[-1]
 
 
-@pytest.mark.parametrize("decoding", ["chain", "heads"])
-def test_calibration_leaves_other_decodings_alone(decoding):
-    method = small(decoding=decoding).eval()
-    features, y, keys = rows(20)
-    method.calibrate(features, y, keys, 4)
-    assert method.fusion_weights.tolist() == [0] * (len(method.chain_times) - 1) + [1]
-
-
-def test_fusion_weights_are_saved_with_the_model():
-    method = small(decoding="fusion").eval()
-    method.fusion_weights.copy_(torch.tensor([0.2, 0.3, 0.5]))
-    other = small(decoding="fusion").eval()
-    other.load_state_dict(method.state_dict())
-    assert torch.equal(other.fusion_weights, method.fusion_weights)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_no_small_change_of_fusion_weights_is_better(seed):
-    generator = torch.Generator().manual_seed(seed)
+def test_no_small_change_of_fusion_weights_is_better():
+    generator = torch.Generator().manual_seed(0)
     errors = torch.randn(200, 4, generator=generator) @ torch.randn(4, 4, generator=generator)
     errors = errors.double()
     products = errors.T @ errors / 200
@@ -366,13 +309,6 @@ def runs(method: IncrementDiffusion) -> bool:
     return bool(finite and samples.min() >= 0 and samples.max() <= 1)
 
 
-@pytest.mark.parametrize(("n_increments", "n_attention_heads"), [(1, 8), (2, 1), (7, 4), (12, 2)])
-def test_every_number_of_increments_and_attention_heads_runs(n_increments, n_attention_heads):
-    method = small(denoiser="transformer", n_increments=n_increments, n_attention_heads=n_attention_heads)
-    assert isinstance(method.denoiser, TransformerDenoiser)
-    assert runs(method)
-
-
 @pytest.mark.parametrize(("objective", "decoding"), [("full", "heads"), ("one_call", "chain"), ("one_call", "fusion")])
 @pytest.mark.parametrize(
     "changes",
@@ -381,7 +317,7 @@ def test_every_number_of_increments_and_attention_heads_runs(n_increments, n_att
         {"n_increments": 1, "spacing": "shared"},
         {"spacing": "shared"},
         {"spacing": "log"},
-        {"denoiser": "transformer"},
+        {"denoiser": "transformer", "n_increments": 7, "n_attention_heads": 4},
         {"denoiser": "scale_heads"},
         {"denoiser": "scale_heads", "n_increments": 1},
         {"process": "flow_matching"},
@@ -413,12 +349,6 @@ def test_the_chain_over_all_times_is_the_papers_equation_four():
             noisy = (mean + deviation * step_noise(keys, 1, 3, t)).float()
 
 
-def test_names_choose_the_parts():
-    assert isinstance(small().denoiser, MLPDenoiser)
-    assert isinstance(small(process="flow_matching").process, FlowMatching)
-    assert small(parameterization="noise").process.parameterization == "noise"
-
-
 @pytest.mark.parametrize(
     "changes", [{}, {"process": "flow_matching"}, {"objective": "full", "decoding": "heads", "schedule": "linear"}]
 )
@@ -427,7 +357,7 @@ def test_training_finds_a_noisy_target(changes):
     features, noise, keys = rows(512)
     y = (torch.sigmoid(2 * features[:, 0]) + 0.1 * (noise - 0.5)).clamp(0, 1)
     optimizer = torch.optim.Adam(method.parameters(), lr=5e-3)
-    for _ in range(250):
+    for _ in range(150):
         optimizer.zero_grad()
         sum(method.loss(features, y).values()).backward()
         optimizer.step()
@@ -440,28 +370,15 @@ def test_training_finds_a_noisy_target(changes):
 # The number of steps.
 
 
-class CountedCalls(torch.nn.Module):
-    """A denoiser that counts how often it is asked, and remembers at which times."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner, self.times = inner, []
-
-    def forward(self, noisy, features, t):
-        self.times.append(int(t))
-        return self.inner(noisy, features, t)
-
-
 @pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
 @pytest.mark.parametrize("spacing", ["linear", "shared"])
-@pytest.mark.parametrize("n_steps", [4, 11, 20])
+@pytest.mark.parametrize("n_steps", [4, 11])
 def test_a_prediction_takes_as_many_denoiser_calls_as_steps(decoding, spacing, n_steps):
     method = small(n_increments=4, n_times=20, decoding=decoding, spacing=spacing, n_steps=n_steps).eval()
-    method.denoiser = CountedCalls(method.denoiser)
+    times = []
+    method.denoiser.register_forward_pre_hook(lambda module, arguments: times.append(int(arguments[2])))
     features, _, keys = rows(3)
-    with torch.inference_mode():
-        method.predict(features, keys, 2)
-    times = method.denoiser.times
+    method.predict(features, keys, 2)
     assert len(times) == n_steps
     assert (times[0], times[-1]) == (20, 1)
     assert decoding == "chain" or set(method.aligned_times) <= set(times)

@@ -8,12 +8,11 @@ from diffor.methods.diffor.process import (
     SCHEDULES,
     Diffusion,
     FlowMatching,
-    NoiseProcess,
     check_times,
     variance_schedule,
 )
 
-LENGTHS = (1, 2, 10, 1000)
+LENGTHS = (1, 10, 1000)
 PROCESSES = {
     **{
         f"diffusion {schedule} {target}": (lambda n, schedule=schedule, target=target: Diffusion(n, schedule, target))
@@ -72,19 +71,11 @@ def test_closed_form_equals_the_forward_markov_chain(n_times, schedule):
         assert float(process.spreads[t]) ** 2 == pytest.approx(variance, rel=1e-5)
 
 
-@every_process
-def test_velocity_coefficients_solve_for_the_clean_vector(make):
-    process = make(100)
-    t = torch.arange(101)
-    of_noise, of_clean = process.velocity_coefficients(t)
-    torch.testing.assert_close(of_noise * process.signal(t) + of_clean * process.spread(t), torch.ones(101, 1))
-
-
 # Parameterisations.
 
 
 @every_process
-@pytest.mark.parametrize("n_times", [1, 7, 1000])
+@pytest.mark.parametrize("n_times", [1, 1000])
 def test_clean_vector_and_noise_are_read_back_off_the_target(make, n_times):
     process = make(n_times)
     t = torch.arange(1, n_times + 1)
@@ -96,15 +87,6 @@ def test_clean_vector_and_noise_are_read_back_off_the_target(make, n_times):
     clean, noise = clean.double(), noise.double()
     output, noisy = process.target(clean, noise, t), process.corrupt(clean, noise, t)
     torch.testing.assert_close(process.predicted_noise(output, noisy, t), noise, rtol=1e-9, atol=1e-9)
-
-
-@every_process
-def test_estimates_of_noise_and_clean_vector_together_are_what_was_seen(make):
-    process = make(100)
-    noisy, output = draws(50, 4).double(), draws(50, 4, seed=1).double()
-    t = torch.arange(1, 100, 2)
-    clean, noise = process.denoised(output, noisy, t), process.predicted_noise(output, noisy, t)
-    torch.testing.assert_close(process.corrupt(clean, noise, t), noisy, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -183,29 +165,6 @@ def test_a_perfect_denoiser_ends_at_the_clean_vector(make, eta, times):
     torch.testing.assert_close(chain[-1][1], clean)
 
 
-@every_process
-def test_the_state_shown_to_a_perfect_denoiser_is_the_corrupted_clean_vector(make):
-    process, clean, start = make(10), draws(3, 4), draws(3, 4, seed=1)
-    noise = (start - process.signals[10] * clean) / process.spreads[10]
-
-    def denoise(noisy, t):
-        torch.testing.assert_close(noisy, process.corrupt(clean, noise, t), rtol=1e-4, atol=1e-5)
-        return clean
-
-    assert len(list(process.reverse(denoise, start, (10, 6, 2, 1)))) == 4
-
-
-def gaussian_denoiser(process: NoiseProcess, mean: float, std: float):
-    """The posterior mean of a normal clean vector given the noisy one, in closed form."""
-
-    def denoise(noisy, t):
-        signal, spread = float(process.signals[t]), float(process.spreads[t])
-        gain = signal * std**2 / (signal**2 * std**2 + spread**2)
-        return mean + gain * (noisy - signal * mean)
-
-    return denoise
-
-
 @pytest.mark.parametrize(
     ("process", "eta"),
     [
@@ -220,13 +179,17 @@ def gaussian_denoiser(process: NoiseProcess, mean: float, std: float):
 def test_the_exact_posterior_mean_recovers_a_normal_distribution(process, eta):
     n, mean, std = 40_000, 0.4, 0.5
     generator = torch.Generator().manual_seed(3)
-    start = torch.randn(n, 1, generator=generator)
-    times = tuple(range(400, 0, -1))
-    final = start
-    for _, final in process.reverse(  # noqa: B007
-        gaussian_denoiser(process, mean, std), start, times, eta, lambda t: torch.randn(n, 1, generator=generator)
-    ):
-        pass
+
+    def denoise(noisy, t):
+        """The posterior mean of a normal clean vector given the noisy one, in closed form."""
+        signal, spread = float(process.signals[t]), float(process.spreads[t])
+        gain = signal * std**2 / (signal**2 * std**2 + spread**2)
+        return mean + gain * (noisy - signal * mean)
+
+    def fresh(t=None):
+        return torch.randn(n, 1, generator=generator)
+
+    *_, (_, final) = process.reverse(denoise, fresh(), tuple(range(400, 0, -1)), eta, fresh)
     assert float(final.mean()) == pytest.approx(mean, abs=5 * std / math.sqrt(n) + 0.01)
     assert float(final.std()) == pytest.approx(std, rel=0.03)
 
@@ -261,7 +224,7 @@ def test_what_is_no_process_or_chain_is_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize("times", [(), (5, 5), (3, 4), (11, 1), (5, 0), (2, -1)])
+@pytest.mark.parametrize("times", [(), (5, 5), (11, 1), (5, 0)])
 def test_times_that_do_not_fall_are_refused(times):
     with pytest.raises(ValueError, match=re.escape(f"from at most 10 to at least 1, but got {list(times)}")):
         check_times(times, 10)

@@ -20,7 +20,7 @@ def make(n_increments=8, width=32, **settings):
     return ScaleHeadsDenoiser(n_increments, 6, width, **settings).eval()
 
 
-@pytest.mark.parametrize("n_increments", [1, 2, 8, 12])
+@pytest.mark.parametrize("n_increments", [1, 8, 12])
 def test_without_head_k_increment_k_moves_and_no_other(n_increments):
     denoiser = make(n_increments)
     whole = denoiser(*arguments(n_increments))
@@ -30,16 +30,6 @@ def test_without_head_k_increment_k_moves_and_no_other(n_increments):
         assert moved.argmax() == place
         assert (moved == 0).sum() == n_increments - 1
     assert torch.equal(denoiser(*arguments(n_increments)), whole)  # a copy was changed
-
-
-def test_of_the_standard_transformer_every_head_moves_all_increments():
-    torch.manual_seed(0)
-    denoiser = TransformerDenoiser(8, 6, width=32, n_attention_heads=8).eval()
-    whole = denoiser(*arguments())
-    with torch.no_grad():
-        for layer in denoiser.layers.layers:
-            layer.self_attn.out_proj.weight[:, :4] = 0.0  # what the first head says
-    assert ((denoiser(*arguments()) - whole).abs().amax(dim=0) > 0).all()
 
 
 def test_only_the_loss_of_increment_k_teaches_head_k():

@@ -88,17 +88,6 @@ class NoiseNetwork(nn.Module):
         return estimate
 
 
-def chebyshev_points(count: int) -> tuple[Tensor, Tensor]:
-    """Chebyshev points in (-1, 1), and what turns values there into weights of the polynomials.
-
-    **Shape:** -> ``(k,)``, ``(k, k)``.
-    """
-    angles = (torch.arange(count, dtype=torch.float64) + 0.5) * (math.pi / count)
-    to_weights = (angles[:, None] * torch.arange(count)).cos() * (2 / count)
-    to_weights[:, 0] /= 2
-    return angles.cos().float(), to_weights.float()
-
-
 def chebyshev_sum(weights: Tensor, place: Tensor) -> Tensor:
     """The weighted sum of Chebyshev polynomials at places in [-1, 1], by Clenshaw's recurrence.
 
@@ -151,9 +140,11 @@ class DiffusionAroundMean(Method):
         shares = noise_shares(n_times)
         self.register_buffer("signal", (1 - shares).cumprod(dim=0).sqrt().float(), persistent=False)
         self.register_buffer("steps_back", reverse_weights(shares).float(), persistent=False)
-        nodes, to_weights = chebyshev_points(n_nodes or 2)
-        self.register_buffer("nodes", nodes, persistent=False)
-        self.register_buffer("to_weights", to_weights, persistent=False)
+        angles = (torch.arange(n_nodes or 2, dtype=torch.float64) + 0.5) * (math.pi / (n_nodes or 2))
+        to_weights = (angles[:, None] * torch.arange(len(angles))).cos() * (2 / len(angles))  # of values at the nodes
+        to_weights[:, 0] /= 2
+        self.register_buffer("nodes", angles.cos().float(), persistent=False)
+        self.register_buffer("to_weights", to_weights.float(), persistent=False)
         self.scale = StandardScale()
 
     def fit_targets(self, y: Tensor, **side: Tensor) -> None:

@@ -64,38 +64,24 @@ class ProbabilisticEmbeddings(BinMethod):
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Cross-entropy of the draws, prior, order of triplets. **Shape:** ``(n, d)``, ``(n,)``, ``(n,)``."""
-        features, y, weights = drop_weightless(features, y, weights)
+        if weights is not None and bool((weights > 0).any()):
+            # Statistics of the batch and neighbours know no rows of weight zero; the weighted mean stays as it was.
+            kept = weights > 0
+            features, y, weights = features[kept], y[kept], weights[kept] * (kept.sum() / len(kept))
         centre, log_variance = self.embed(features)
         draws = torch.randn(len(y), *self.draws.shape, device=features.device, dtype=features.dtype)
         terms = self.penalties(self.classify(centre, log_variance, draws), y)
         order = triplet_penalty(centre, log_variance, self.binning.index(y), self.margin, weights)
+        prior = (centre.square() + log_variance.exp() - log_variance - 1).sum(dim=1) / 2  # from the standard normal
         return {
             "bins": weighted_mean(terms["bins"], weights),
-            "prior": self.prior_weight * weighted_mean(prior_divergence(centre, log_variance), weights),
+            "prior": self.prior_weight * weighted_mean(prior, weights),
             "order": self.order_weight * order,
         }
 
     def probabilities(self, features: Tensor) -> Tensor:
         """Mean over the draws of the bins' probabilities."""
         return self.classify(*self.embed(features), self.draws[None]).softmax(dim=2).mean(dim=1)
-
-
-def drop_weightless(features: Tensor, y: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Leave out rows of weight zero, where batch statistics and neighbours would otherwise know them.
-
-    Weights are scaled so that :func:`~diffor.core.method.weighted_mean` stays as it was.
-
-    **Shape:** ``(n, d)``, ``(n,)``.
-    """
-    if weights is None or not bool((weights > 0).any()):
-        return features, y, weights
-    kept = weights > 0
-    return features[kept], y[kept], weights[kept] * (kept.sum() / len(kept))
-
-
-def prior_divergence(centre: Tensor, log_variance: Tensor) -> Tensor:
-    """Divergence of each embedding from the standard normal. **Shape:** ``(n, d)``, ``(n, d)`` -> ``(n,)``."""
-    return (centre.square() + log_variance.exp() - log_variance - 1).sum(dim=1) / 2
 
 
 def symmetric_divergence(centres: tuple[Tensor, Tensor], log_variances: tuple[Tensor, Tensor]) -> Tensor:

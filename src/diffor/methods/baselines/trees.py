@@ -78,7 +78,7 @@ def check_leaves(n_leaves: int) -> None:
 def leaf_log_probabilities(logits: Tensor) -> Tensor:
     """Products of branches on the way to each leaf. **Shape:** right turns, top down ``(n, L - 1)`` -> ``(n, L)``."""
     reached = torch.zeros_like(logits[:, :1])
-    for level in _levels(logits):
+    for level in torch.split(logits, [2**depth for depth in range((logits.shape[1] + 1).bit_length() - 1)], dim=1):
         branches = functional.logsigmoid(torch.stack([-level, level], dim=2))
         reached = (reached[:, :, None] + branches).flatten(1)
     return reached
@@ -86,22 +86,14 @@ def leaf_log_probabilities(logits: Tensor) -> Tensor:
 
 def branch_logits(leaves: Tensor) -> Tensor:
     """Log-odds of the right branches, top down, that give leaves their shares. **Shape:** ``(L,)`` -> ``(L - 1,)``."""
-    halves = [leaves.view(2**depth, 2, -1).sum(dim=2) for depth in range(_depth(leaves))]
+    halves = [leaves.view(2**depth, 2, -1).sum(dim=2) for depth in range(len(leaves).bit_length() - 1)]
     return torch.cat([(half[:, 1] / half[:, 0]).log() for half in halves])
 
 
 def nodes_that_lead_right(reachable: Tensor) -> Tensor:
     """Whether any leaf right of each node, top down, can be reached. **Shape:** ``(L,)`` -> ``(L - 1,)``, bool."""
-    return torch.cat([reachable.view(2**depth, 2, -1).any(dim=2)[:, 1] for depth in range(_depth(reachable))])
-
-
-def _levels(logits: Tensor) -> tuple[Tensor, ...]:
-    """The nodes of each depth. **Shape:** ``(n, L - 1)`` -> ``(n, 1)``, ``(n, 2)``, ``(n, 4)``, ..."""
-    return torch.split(logits, [2**depth for depth in range((logits.shape[1] + 1).bit_length() - 1)], dim=1)
-
-
-def _depth(leaves: Tensor) -> int:
-    return len(leaves).bit_length() - 1
+    n_levels = len(reachable).bit_length() - 1
+    return torch.cat([reachable.view(2**depth, 2, -1).any(dim=2)[:, 1] for depth in range(n_levels)])
 
 
 class PTPM(DistributionMethod):
