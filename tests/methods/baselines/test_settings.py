@@ -5,14 +5,7 @@ import re
 import pytest
 
 from diffor.methods import METHODS
-from diffor.methods.baselines.settings import (
-    check_below_one,
-    check_choice,
-    check_counts,
-    check_not_negative,
-    check_positive,
-    check_share,
-)
+from diffor.methods.baselines.settings import check_below_one, check_counts, check_not_negative, check_positive
 
 
 @pytest.mark.parametrize(
@@ -23,9 +16,7 @@ from diffor.methods.baselines.settings import (
         (lambda: check_not_negative(margin=-1.0), "margin must be a number from 0 on, but got margin=-1.0"),
         (lambda: check_counts(window=0), "window must be a whole number from 1 on, but got window=0"),
         (lambda: check_counts(2, n_bins=2.5), "n_bins must be a whole number from 2 on, but got n_bins=2.5"),
-        (lambda: check_share(share=1.5), "share must be a share in [0, 1], but got share=1.5"),
         (lambda: check_below_one(dropout=1.0), "dropout must be a share in [0, 1), but got dropout=1.0"),
-        (lambda: check_choice(("a", "b"), gate="c"), "gate must be one of a, b, but got gate='c'"),
     ],
 )
 def test_a_message_names_setting_rule_and_value(check, message):
@@ -35,7 +26,6 @@ def test_a_message_names_setting_rule_and_value(check, message):
     check_positive(delta=1.0, range_seconds=None)
     check_not_negative(margin=0.0)
     check_counts(0, window=0)
-    check_share(first=0.0, last=1.0)
     check_below_one(dropout=0.0)
 
 

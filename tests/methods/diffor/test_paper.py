@@ -9,8 +9,11 @@ from torch import nn
 from diffor.core.row_noise import row_keys, start_noise, step_noise
 from diffor.methods.diffor import (
     Diffusion,
+    FlowMatching,
     IncrementDiffusion,
+    MLPDenoiser,
     ScaleHeadsDenoiser,
+    TransformerDenoiser,
 )
 from diffor.methods.diffor.chain_times import LONG_CHAIN, SHORT_CHAIN, default_chain
 from diffor.methods.diffor.increments import aggregate_increments, aligned_times, split_increments, squeeze, stretch
@@ -31,6 +34,11 @@ def test_the_defaults_are_the_letter_of_the_paper():
     assert (method.objective, method.decoding, method.n_draws, method.eta) == ("full", "heads", 1, 0.0)
     assert (method.n_increments, method.increment_weight, method.aligned_share) == (8, 10.0, 0.5)
     assert method.chain_times == method.aligned_times == aligned_times(8, 1000)
+    other = IncrementDiffusion(2, denoiser="mlp", process="flow_matching", parameterization="clean")
+    assert isinstance(other.denoiser, MLPDenoiser)
+    assert isinstance(other.process, FlowMatching)
+    assert other.process.parameterization == "clean"
+    assert isinstance(IncrementDiffusion(2, denoiser="transformer").denoiser, TransformerDenoiser)
 
 
 def small(**changes) -> IncrementDiffusion:
@@ -108,20 +116,16 @@ def mean_terms(method: IncrementDiffusion, weights, n_batches=40):
     """Mean of each loss term over many draws, with its standard error."""
     features, y, _ = rows(5)
     features, y = features.repeat(800, 1), y.repeat(800)
-    weights = None if weights is None else weights.repeat(800)
     torch.manual_seed(11 if method.objective == "full" else 12)
-    draws = [method.loss(features, y, weights) for _ in range(n_batches)]
+    draws = [method.loss(features, y, weights.repeat(800)) for _ in range(n_batches)]
     values = {name: torch.stack([draw[name] for draw in draws]).double() for name in draws[0]}
     return {name: (float(v.mean()), float(v.std()) / math.sqrt(n_batches)) for name, v in values.items()}
 
 
-@pytest.mark.parametrize(
-    ("spacing", "weights"), [("linear", torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0])), ("shared", None)], ids=str
-)
-def test_one_call_objective_is_unbiased(weights, spacing):
-    settings = {"spacing": spacing, "aligned_share": 0.3}
-    one = mean_terms(small(objective="one_call", **settings).eval(), weights)
-    full = mean_terms(small(objective="full", **settings).eval(), weights)
+def test_one_call_objective_is_unbiased():
+    weights = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0])
+    one = mean_terms(small(objective="one_call", aligned_share=0.3).eval(), weights)
+    full = mean_terms(small(objective="full", aligned_share=0.3).eval(), weights)
     for name in ("denoise", "increment"):
         (first, first_error), (second, second_error) = one[name], full[name]
         error = math.hypot(first_error, second_error)
@@ -235,9 +239,8 @@ def test_heads_decoding_aggregates_the_heads():
 
 
 @pytest.mark.parametrize("decoding", ["chain", "heads", "fusion"])
-@pytest.mark.parametrize("parameterization", ["velocity", "noise"])
-def test_samples_stay_inside_the_unit_interval(decoding, parameterization):
-    method = small(decoding=decoding, parameterization=parameterization, eta=1.0).eval()
+def test_samples_stay_inside_the_unit_interval(decoding):
+    method = small(decoding=decoding, parameterization="noise", eta=1.0).eval()
     with torch.no_grad():
         for parameter in method.parameters():
             parameter.mul_(5)  # far from anything trained
@@ -275,20 +278,6 @@ def test_fusion_weights_sum_to_one_and_beat_the_best_single_time():
     assert float(method.fusion_weights.sum()) == pytest.approx(1, abs=1e-4)
     assert fused <= 1.001 * single.min() + 1e-6
     assert fused < single[-1]
-
-
-def test_no_small_change_of_fusion_weights_is_better():
-    generator = torch.Generator().manual_seed(0)
-    errors = torch.randn(200, 4, generator=generator) @ torch.randn(4, 4, generator=generator)
-    errors = errors.double()
-    products = errors.T @ errors / 200
-    shrunk = products + torch.diag(products.diagonal() * 1e-3)
-    weights = fit_fusion(errors).double()
-    best = weights @ shrunk @ weights
-    for _ in range(50):
-        step = torch.randn(4, generator=generator).double() * 0.1
-        changed = weights + step - step.mean()
-        assert changed @ shrunk @ changed >= best * (1 - 1e-5)
 
 
 def test_independent_errors_are_weighted_by_their_precision():
@@ -350,7 +339,7 @@ def test_the_chain_over_all_times_is_the_papers_equation_four():
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"process": "flow_matching"}, {"objective": "full", "decoding": "heads", "schedule": "linear"}]
+    "changes", [{"process": "flow_matching"}, {"objective": "full", "decoding": "heads", "schedule": "linear"}]
 )
 def test_training_finds_a_noisy_target(changes):
     method = small(n_times=100, width=48, n_increments=4, n_layers=2, **changes)

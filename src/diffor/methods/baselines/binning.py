@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from diffor.core.distribution import Bins, DistributionMethod, Steps
-from diffor.errors import UserError
-from diffor.methods.baselines.settings import check_choice
+from diffor.errors import UserError, check_choice
 
 POLICIES = ("grades", "uniform", "quantile")
 
@@ -42,7 +41,7 @@ class Binning(nn.Module):
 
     def __init__(self, n_bins: int, policy: str = "quantile") -> None:
         super().__init__()
-        check_choice(POLICIES, policy=policy)
+        check_choice("policy", policy, POLICIES)
         if n_bins < 2:
             raise UserError(f"there must be at least 2 bins or grades, but got {n_bins}")
         self.n_bins, self.policy = n_bins, policy

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from diffor.core.distribution import Distribution, DistributionMethod, PointMethod
 from diffor.core.method import subset_mean, weighted_mean
+from diffor.errors import check_choice
 from diffor.methods.baselines.duration_groups import (
     DurationGroups,
     completed,
@@ -22,7 +23,7 @@ from diffor.methods.baselines.duration_groups import (
     required_duration,
     two_levels,
 )
-from diffor.methods.baselines.settings import check_choice, check_counts, check_not_negative, check_positive
+from diffor.methods.baselines.settings import check_counts, check_not_negative, check_positive
 
 LIKELIHOODS = ("code", "paper")
 EPSILON = 1e-6
@@ -222,7 +223,7 @@ class CWM(DistributionMethod):
         likelihood: str = "code", clip: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
-        check_choice(LIKELIHOODS, likelihood=likelihood)
+        check_choice("likelihood", likelihood, LIKELIHOODS)
         check_positive(constant=constant, spread=spread, range_seconds=range_seconds)
         self.constant, self.spread, self.range_seconds = constant, spread, range_seconds
         self.likelihood, self.clip = likelihood, clip

@@ -11,9 +11,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod, PointMethod
 from diffor.core.method import subset_mean, weighted_mean
+from diffor.errors import check_choice
 from diffor.methods.baselines.densities import HALF_LOG_TWO_PI, hold_at_ends
 from diffor.methods.baselines.point import StandardScale
-from diffor.methods.baselines.settings import check_choice, check_counts
+from diffor.methods.baselines.settings import check_counts
 
 LARGEST_SPREAD = 3.0
 """Spread on the log scale beyond which an expectation is no longer believed."""
@@ -183,7 +184,7 @@ class TwoStage(PointMethod):
 
     def __init__(self, n_features: int, *, gate: str = "product", n_hidden: int = 64) -> None:
         super().__init__()
-        check_choice(GATES, gate=gate)
+        check_choice("gate", gate, GATES)
         check_counts(n_hidden=n_hidden)
         self.gate = gate
         self.chance, self.amount = tower(n_features, n_hidden, 1), tower(n_features, n_hidden, 1)

@@ -8,10 +8,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from diffor.core.distribution import Bins, Distribution, DistributionMethod, PointMethod
 from diffor.core.method import weighted_mean
+from diffor.errors import check_choice
 from diffor.methods.baselines.densities import training_quantiles
 from diffor.methods.baselines.point import StandardScale
 from diffor.methods.baselines.ranks import borders_passed
-from diffor.methods.baselines.settings import check_choice, check_counts, check_not_negative
+from diffor.methods.baselines.settings import check_counts, check_not_negative
 
 DECODINGS = ("argmax", "expectation")
 
@@ -94,7 +95,7 @@ class RangesAndBuckets(DistributionMethod):
         super().__init__()
         check_counts(n_ranges=n_ranges)
         check_counts(2, n_buckets=n_buckets)
-        check_choice(DECODINGS, decoding=decoding)
+        check_choice("decoding", decoding, DECODINGS)
         self.n_ranges, self.n_buckets, self.decoding = n_ranges, n_buckets, decoding
         count = n_ranges * n_buckets
         self.ranges, self.range_order = nn.Linear(n_features, 1 + n_ranges), OrdinalTower(n_features, 1, n_ranges)

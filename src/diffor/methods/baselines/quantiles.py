@@ -10,9 +10,10 @@ from torch.nn.functional import softplus
 
 from diffor.core.distribution import Distribution, DistributionMethod
 from diffor.core.method import weighted_mean
+from diffor.errors import check_choice
 from diffor.methods.baselines.densities import inverse_softplus, training_quantiles
 from diffor.methods.baselines.point import StandardScale
-from diffor.methods.baselines.settings import check_choice, check_counts
+from diffor.methods.baselines.settings import check_counts
 
 STEP_ACTIVATIONS = ("softplus", "relu")
 DECODINGS = ("mean", "median")
@@ -84,7 +85,7 @@ class QuantileMethod(DistributionMethod):
     def __init__(self, n_features: int, n_quantiles: int, decoding: str) -> None:
         super().__init__()
         check_counts(2, n_quantiles=n_quantiles)
-        check_choice(DECODINGS, decoding=decoding)
+        check_choice("decoding", decoding, DECODINGS)
         self.decoding = decoding
         self.head = nn.Linear(n_features, n_quantiles)
         self.scale = StandardScale()
@@ -153,7 +154,7 @@ class ConditionalQuantiles(QuantileMethod):
         self, n_features: int, *, n_quantiles: int = 100, activation: str = "softplus", decoding: str = "mean"
     ) -> None:
         super().__init__(n_features, n_quantiles, decoding)
-        check_choice(STEP_ACTIVATIONS, activation=activation)
+        check_choice("activation", activation, STEP_ACTIVATIONS)
         # NOTE[DIFF]: the authors take relu, under which a step that has once fallen to zero learns no more.
         self.activation = softplus if activation == "softplus" else torch.relu
         self.register_buffer("units", torch.full((n_quantiles,), 1 / n_quantiles))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -28,23 +28,10 @@ def check_not_negative(**settings: float) -> None:
 
 def check_counts(least: int = 1, **settings: int) -> None:
     """Whole numbers of at least ``least``."""
-
-    def is_right(value: Any) -> bool:
-        return isinstance(value, Integral) and int(value) >= least
-
-    _check(settings, f"a whole number from {least} on", is_right)
-
-
-def check_share(**settings: float) -> None:
-    """Numbers in [0, 1]."""
-    _check(settings, "a share in [0, 1]", lambda value: 0 <= value <= 1)
+    rule = f"a whole number from {least} on"
+    _check(settings, rule, lambda value: isinstance(value, Integral) and int(value) >= least)
 
 
 def check_below_one(**settings: float) -> None:
     """Shares that leave something: numbers from 0 on that are less than 1."""
     _check(settings, "a share in [0, 1)", lambda value: 0 <= value < 1)
-
-
-def check_choice(known: Iterable[str], **settings: str) -> None:
-    """One of the words that are known."""
-    _check(settings, f"one of {', '.join(known)}", lambda value: value in known)

@@ -12,15 +12,9 @@ from torch.nn.functional import huber_loss
 from diffor.core.method import Method, weighted_mean
 from diffor.core.prediction import Prediction
 from diffor.core.row_noise import key_uniforms, sample_order
+from diffor.errors import check_choice, check_share
 from diffor.methods.baselines.sequence_decoder import Seen, SequenceDecoder
-from diffor.methods.baselines.settings import (
-    check_below_one,
-    check_choice,
-    check_counts,
-    check_not_negative,
-    check_positive,
-    check_share,
-)
+from diffor.methods.baselines.settings import check_below_one, check_counts, check_not_negative, check_positive
 from diffor.methods.baselines.vocabulary import (
     END,
     N_SPECIAL,
@@ -95,16 +89,16 @@ class GenerativeRegression(Method):
         super().__init__()
         # NOTE[DIFF]: the authors' default, a linear fall by 0.9999 in each step, ends after one step; their constant is
         # meant as the factor of an exponential one.
-        check_choice(SCHEDULES, schedule=schedule)
+        check_choice("schedule", schedule, SCHEDULES)
         check_counts(n_units=n_units)
         check_counts(2, max_values=max_values, n_steps=n_steps)
         check_counts(0, window=window)
         check_not_negative(token_weight=token_weight, value_weight=value_weight)
-        check_share(first_teacher_share=first_teacher_share)
+        check_share("first_teacher_share", first_teacher_share)
         # Under another decay the share of true tokens would not fall, or not be a share.
         (check_not_negative if schedule == "linear" else check_positive)(decay=decay)
         if schedule == "exponential":
-            check_share(decay=decay)
+            check_share("decay", decay)
         self.n_units, self.max_values, self.n_steps, self.half_window = n_units, max_values, n_steps, window // 2
         self.token_weight, self.value_weight, self.mixup = token_weight, value_weight, mixup
         self.schedule, self.first_teacher_share, self.decay = schedule, first_teacher_share, decay
@@ -269,9 +263,9 @@ class GenerativeOrdinal(GenerativeRegression):
         first_teacher_share: float = 0.5, decay: float = 0.9999, mixup: bool = True, retention: float = 0.5,
         tolerance: float = 1e-3, vocabulary: str = "pruned",
     ) -> None:  # fmt: skip
-        check_choice(VOCABULARIES, vocabulary=vocabulary)
+        check_choice("vocabulary", vocabulary, VOCABULARIES)
         check_positive(retention=retention)
-        check_share(retention=retention)
+        check_share("retention", retention)
         check_below_one(tolerance=tolerance)
         super().__init__(
             n_features, n_units=n_units, max_values=max_values, n_steps=n_steps, width=width, n_layers=n_layers,
