@@ -185,18 +185,6 @@ def test_leaving_at_once_stays_finite(name: str) -> None:
     assert sometimes > 0.3
 
 
-def test_the_likelihood_of_leaving_at_once_has_a_best_rate() -> None:
-    method = GeometricSWaT(1)
-    method.prepare(torch.cat([torch.zeros(50), torch.linspace(0.01, 1, 50)]))
-    losses = []
-    for logit in (0.0, 1e2, 1e9):
-        with torch.no_grad():
-            method.output.weight.zero_()
-            method.output.bias.fill_(logit)
-        losses.append(method.loss(torch.zeros(1, 1), torch.zeros(1))["likelihood"].item())
-    assert losses[1] < losses[0] < losses[2]
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_duration_below_the_targets_range_leaves_nothing_to_watch(name: str) -> None:
     method = METHODS[name](2, bounded=True)
