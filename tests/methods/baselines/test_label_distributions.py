@@ -98,6 +98,23 @@ def test_bins_become_scores_and_start_from_the_votes():
     torch.testing.assert_close(answer.mean, Y)
 
 
+@pytest.mark.parametrize("method_class", [EarthMover, UnifiedLabels, GaussianLabels, GaussianLabelsWithMean])
+def test_votes_of_weight_zero_are_not_looked_at(method_class):
+    """Such rows may have no votes at all, and targets that are not the means of them."""
+    method, features = prepared(method_class)
+    weights, all_votes, all_y = torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0]), torch.zeros(5, 4), torch.full((5,), 0.9)
+    all_votes[::2], all_y[::2] = VOTES, Y
+    again = method_class(3, n_bins=4)
+    again.prepare(all_y, weights, votes=all_votes)
+    for key in ("binning.edges", "binning.places", "head.bias"):
+        assert torch.equal(again.state_dict()[key], method.state_dict()[key])
+    among_others = torch.randn(5, 3)
+    among_others[::2] = features
+    alone = method.loss(features, Y, votes=VOTES)
+    for name, term in method.loss(among_others, all_y, 5 / 3 * weights, votes=all_votes).items():
+        assert term.item() == pytest.approx(alone[name].item(), rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("votes", "y", "message"),
     [

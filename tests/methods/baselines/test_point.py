@@ -101,6 +101,10 @@ def test_the_terms_by_hand():
     errors = (outputs[:, 1:] - true).square().mean(dim=1)
     assert terms["attributes"].item() == pytest.approx(3 * (weights * errors).mean().item(), rel=1e-5)
     assert list(method.loss(features, y)) == ["value"]
+    again, weights = AttributeTasks(4, n_attributes=2), torch.tensor([1.0, 1.0, 1.0, 0.0])  # the last is not looked at
+    again.prepare(torch.cat([y, y[:1]]), weights, attributes=torch.cat([attributes, 9 * attributes[:1]]))
+    assert torch.equal(again.centre, method.centre)
+    assert torch.equal(again.spread, method.spread)
 
 
 def test_attributes_that_tell_of_the_target_help_where_rows_are_few():

@@ -35,6 +35,11 @@ def soft_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return -(labels * log_softmax(logits, dim=1)).sum(dim=1)
 
 
+def vote_shares(votes: Tensor) -> Tensor:
+    """Each row's votes as shares, all 0 where there are none. **Shape:** ``(n, K)``, kept."""
+    return votes / votes.sum(dim=1, keepdim=True).clamp(min=torch.finfo(votes.dtype).tiny)
+
+
 class VoteMethod(BinMethod):
     """Bins that stand for scores where ``votes`` are given: counts of each row's votes, one column for each bin.
 
@@ -51,34 +56,30 @@ class VoteMethod(BinMethod):
         if "votes" not in side:
             super().fit_targets(y)
             return
-        shares = self.vote_shares(side["votes"])
-        places = torch.linspace(0, 1, self.binning.n_bins, device=y.device)
+        votes, n_bins = side["votes"], self.binning.n_bins
+        if votes.ndim != 2 or votes.shape[1] != n_bins:
+            raise UserError(
+                f"votes must have one column for each of n_bins={n_bins} scores, but their shape is "
+                f"{tuple(votes.shape)}; pass n_bins={votes.shape[-1] if votes.ndim == 2 else 10}"
+            )
+        if bool((votes < 0).any()) or not bool((votes.sum(dim=1) > 0).all()):
+            raise UserError("votes must be counts, at least one in each row, but some are negative or rows have none")
+        shares = vote_shares(votes)
+        places = torch.linspace(0, 1, n_bins, device=y.device)
         distance = float((shares @ places - y).abs().max())
         if distance > TOLERANCE:
             raise UserError(
                 "the targets must be the means of their votes, with bounds that are the first and the last score, but "
-                f"they differ by up to {distance:.3g} of the range; pass bounds=(1, {shares.shape[1]}), say"
+                f"they differ by up to {distance:.3g} of the range; pass bounds=(1, {n_bins}), say"
             )
         self.binning.stand_at(places)
-        self.start((shares.sum(dim=0) + 1) / (len(y) + self.binning.n_bins))
-
-    def vote_shares(self, votes: Tensor) -> Tensor:
-        """Each row's votes as shares. **Shape:** ``(n, K)``, kept."""
-        if votes.ndim != 2 or votes.shape[1] != self.binning.n_bins:
-            raise UserError(
-                f"votes must have one column for each of n_bins={self.binning.n_bins} scores, but their shape is "
-                f"{tuple(votes.shape)}; pass n_bins={votes.shape[-1] if votes.ndim == 2 else 10}"
-            )
-        total = votes.sum(dim=1, keepdim=True)
-        if bool((votes < 0).any()) or not bool((total > 0).all()):
-            raise UserError("votes must be counts, at least one in each row, but some are negative or rows have none")
-        return votes / total
+        self.start((shares.sum(dim=0) + 1) / (len(y) + n_bins))
 
     def loss(self, features: Tensor, y: Tensor, weights: Tensor | None = None, **side: Tensor) -> dict[str, Tensor]:
         """Means of the terms, which know the votes where they are given. **Shape:** as in :class:`BinMethod`."""
         if "votes" not in side:
             return super().loss(features, y, weights)
-        terms = self.vote_penalties(self.logits(features), y, self.vote_shares(side["votes"]))
+        terms = self.vote_penalties(self.logits(features), y, vote_shares(side["votes"]))
         return {name: weighted_mean(rows, weights) for name, rows in terms.items()}
 
     @abstractmethod

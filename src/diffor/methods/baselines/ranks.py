@@ -73,7 +73,7 @@ class RankMethod(BinnedMethod):
         self.head = nn.Linear(n_features, self.binning.n_bins - 1)
 
     def start(self, shares: Tensor) -> None:
-        """Biases are the logits of what the shares above each border make of it."""
+        """Set the biases by the shares above each border."""
         self.start_above(shares.flip(0).cumsum(dim=0).flip(0)[1:])
 
     @abstractmethod
