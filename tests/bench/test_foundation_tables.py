@@ -5,6 +5,7 @@ import math
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from diffor.bench.foundation_tables import (
@@ -31,9 +32,10 @@ def a_line(dataset, method, seed, crps, status="ok"):
 
 
 def a_printed():
-    crps = {name: {"TabPFN-2.5": 1.0, "MDN": 2.0} for name in NAMES}
-    crps["foundation-b-1000"] = {"TabPFN-2.5": 4.0}
-    return Printed("somebody", ("TabPFN-2.5", "MDN"), ("Pol",), crps, {NAMES[0]: {"TabPFN-2.5": 0.91}})
+    crps = pd.DataFrame({"TabPFN-2.5": 1.0, "MDN": 2.0}, index=NAMES)
+    crps.loc["foundation-b-1000"] = [4.0, math.nan]
+    coverage = pd.DataFrame({"TabPFN-2.5": [0.91], "MDN": [math.nan]}, index=NAMES[:1]).reindex(NAMES)
+    return Printed("somebody", ("Pol",), {"crps_grid": crps, "coverage_90": coverage})
 
 
 @pytest.fixture
@@ -97,9 +99,10 @@ def test_other_results_have_no_such_part():
 
 def test_every_data_set_of_the_suite_has_printed_figures():
     printed = read_printed()
-    assert set(printed.crps) == set(printed.coverage) == set(SUITES["foundation"])
-    assert all(len(found) == len(printed.methods) for found in printed.crps.values())
-    assert [name for name in printed.crps if printed.is_grid_bound(name)] == [
+    for table in printed.figures.values():
+        assert set(table.index) == set(SUITES["foundation"])
+    assert printed.figures["crps_grid"].notna().all(axis=None)
+    assert [name for name in printed.figures["crps_grid"].index if printed.is_grid_bound(name)] == [
         "foundation-pol-1000", "foundation-pol-5000",
     ]  # fmt: skip
 
@@ -110,9 +113,9 @@ def test_printed_figures_are_those_of_the_source():
     if not path.is_file():
         pytest.skip("the benchmark's figures are not on this machine")
     source = {f"foundation-{name.lower()}": found for name, found in json.loads(path.read_text()).items()}
-    for ours, key in ((read_printed().crps, "CRPS"), (read_printed().coverage, "coverage_90")):
-        for dataset, found in ours.items():
-            assert found == {name: source[dataset][name][key] for name in found}
+    for ours, key in (("crps_grid", "CRPS"), ("coverage_90", "coverage_90")):
+        for dataset, found in read_printed().figures[ours].iterrows():
+            assert all(value == source[dataset][name][key] for name, value in found.dropna().items())
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from diffor.reports.evaluation import worst_slices
-from diffor.reports.evaluation.slices import MISSING, holm, slices_of, welch
+from diffor.reports.evaluation.slices import MISSING, slices_of
 
 
 @pytest.fixture
@@ -86,23 +84,6 @@ def test_an_empty_column_is_one_part():
     (found,) = slices_of(pd.Series([np.nan] * 5))
     assert found[0] == MISSING
     assert found[1].all()
-
-
-def test_parts_without_any_spread():
-    assert welch(np.full(5, 2.0), np.ones(5)) == (np.inf, 0.0)
-    assert welch(np.ones(5), np.full(5, 2.0)) == (-np.inf, 1.0)
-    assert welch(np.ones(5), np.ones(5)) == (0.0, 1.0)
-
-
-@given(st.lists(st.floats(0, 1), max_size=30))
-def test_holm_keeps_the_order_and_never_lowers(values):
-    corrected = holm(values)
-    assert (corrected >= np.array(values) - 1e-15).all()
-    assert (corrected <= 1).all()
-    order = np.argsort(values, kind="stable")
-    assert (np.diff(corrected[order]) >= 0).all()
-    if values:
-        assert corrected[order[0]] == pytest.approx(min(1, len(values) * min(values)))
 
 
 def test_errors_must_fit_the_table(table):
