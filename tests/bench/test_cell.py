@@ -17,7 +17,6 @@ from diffor.bench.cell import (
     choose_rows,
     choose_valid,
     draw_rows,
-    draw_trials,
     fit_tuned,
     make_problem,
     own_measurements,
@@ -297,16 +296,6 @@ def test_a_method_in_another_process_measures_itself():
 # Tuning.
 
 
-def test_trials_are_different_and_repeatable():
-    search = {"a": [1, 2, 3], "b": ["x", "y"]}
-    trials = draw_trials(search, 4, seed=0)
-    assert len({tuple(trial.items()) for trial in trials}) == 4
-    assert trials == draw_trials(search, 4, seed=0)
-    assert len(draw_trials(search, 50, seed=0)) == 6
-    huge = {name: list(range(100)) for name in "abcdef"}
-    assert len(draw_trials(huge, 3, seed=0)) == 3
-
-
 def tuned_problem():
     x = pd.DataFrame({"a": np.arange(10.0)})
     return Problem(x[:6], np.zeros(6), x[6:], np.zeros(4))
@@ -337,6 +326,9 @@ def test_the_best_trial_by_validation_crps_is_kept():
     assert by[3]["error"] == "ValueError: three is no number"
     assert (by[-3]["valid_crps"], by[5]["valid_crps"]) == (2.0, 6.0)
     assert all(trial["seconds"] >= 0 for trial in facts["trials"])
+    assert len(by) == 4  # no trial comes twice
+    _, again = fit_tuned(peer, tuned_problem(), replace(cell, trials=50))
+    assert [trial["settings"] for trial in again["trials"]] == [trial["settings"] for trial in facts["trials"]]
 
 
 def test_a_search_without_success_is_a_failure():

@@ -14,9 +14,9 @@ import torch
 
 from diffor.bench.peers import PEERS, find_peer
 from diffor.bench.peers.constants import fit_constant
-from diffor.bench.peers.cumulative_trees import grades_from_borders
 from diffor.bench.peers.problem import Problem, all_rows, import_package, spread_over_grades
 from diffor.bench.peers.tabular_networks import fit_tabm
+from diffor.bench.peers.trees import grades_from_borders
 
 LIGHTGBM = {"n_estimators": 60, "learning_rate": 0.1, "min_data_in_leaf": 5}
 TREES = {"n_estimators": 60, "learning_rate": 0.2}
