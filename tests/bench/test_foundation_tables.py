@@ -17,7 +17,6 @@ from diffor.bench.foundation_tables import (
     read_printed,
 )
 from diffor.bench.leaderboard import latest_cells
-from diffor.cli.main import main
 from diffor.datasets import SUITES
 from diffor.reports.html import Table
 
@@ -134,23 +133,3 @@ def test_damaged_figures_are_named(tmp_path, change, message):
     path.write_text(PRINTED_FILE.read_text().replace(*change))
     with pytest.raises(PrintedError, match=message):
         read_printed(path)
-
-
-@pytest.mark.real_data
-def test_a_run_ends_beside_the_printed_figures(tmp_path, capsys):
-    if not (ROOT / "foundation" / "Kin8nm.npz").is_file():
-        pytest.skip("the tables of the benchmark are not on this machine")
-    out, page = tmp_path / "lines.jsonl", tmp_path / "page.html"
-    run = Path(__file__).parents[2] / "benchmarks" / "runs" / "foundation.toml"
-    words = ["bench", str(run), "--size", "quick", "--methods", "constant", "--root", str(ROOT), "--out", str(out)]
-    assert main(words) == 0
-    assert "crps" in capsys.readouterr().err
-    assert main(["report", str(out), "--out", str(page), "--json"]) == 0
-    numbers = json.loads(capsys.readouterr().out)
-    assert numbers["value"]["crps_grid"]["methods"]["constant"]["mean_rank"] == 1
-    ratios = numbers["beside_foundation_models"]["ratios"]["1,000 rows, ordinary tables"]["constant"]
-    assert ratios["TabPFN-2.5"]["mean"] > 1.5
-    assert ratios["TabPFN-2.5"]["n_tables"] == 2
-    text = page.read_text()
-    assert "Beside foundation models" in text
-    assert "Izbicki and Rodrigues 2026" in text

@@ -44,15 +44,6 @@ class Printed:
         return any(dataset.startswith(f"foundation-{table.lower()}-") for table in self.grid_bound)
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """CRPS of one of our methods to a printed one: geometric mean over tables, and on how many ours is ahead."""
-
-    mean: float
-    ahead: int
-    n_tables: int
-
-
 def read_printed(path: Path = PRINTED_FILE) -> Printed:
     """The printed figures, checked.
 
@@ -96,24 +87,23 @@ def our_figures(cells: Cells, printed: Printed, methods: Sequence[str] | None = 
     return {key: values.unstack().reindex(index=datasets, columns=names) for key, values in tables.items()}
 
 
-def ratio(ours: pd.DataFrame, printed: Printed, method: str, other: str) -> Ratio | None:
-    """Our method's CRPS to a printed one on the data sets that both have; None where there are none."""
-    quotients = (ours[method] / printed.figures[METRIC][other].reindex(ours.index)).dropna()
-    if quotients.empty:
-        return None
-    mean = float(np.exp(np.log(quotients.clip(lower=1e-12)).mean()))
-    return Ratio(mean, int((quotients < 1).sum()), len(quotients))
+def ratios(ours: pd.DataFrame, printed: Printed) -> dict[str, dict[str, dict[str, float]]]:
+    """CRPS of ours to a printed one on the tables that both have, by our method and printed method.
 
-
-def ratios(ours: pd.DataFrame, printed: Printed) -> dict[str, dict[str, Ratio]]:
-    """By our method and printed method, where both have figures; ours best first by the ratio to the first printed."""
+    ``mean`` is the geometric mean over tables, ``ahead`` on how many of ``n_tables`` ours is ahead. Our methods stand
+    best first by the ratio to the first printed one.
+    """
     theirs = printed.figures[METRIC].reindex(ours.index).dropna(axis=1, how="all")
-    found = {
-        method: {other: one for other in theirs if (one := ratio(ours, printed, method, other)) is not None}
-        for method in ours.dropna(axis=1, how="all")
-    }
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for method in ours.dropna(axis=1, how="all"):
+        quotients = {other: (ours[method] / theirs[other]).dropna() for other in theirs}
+        found[method] = {
+            other: {"mean": float(np.exp(np.log(values.clip(lower=1e-12)).mean())), "ahead": int((values < 1).sum()),
+                    "n_tables": len(values)}
+            for other, values in quotients.items() if len(values)
+        }  # fmt: skip
     first = theirs.columns[0]
-    return dict(sorted(found.items(), key=lambda item: item[1][first].mean if first in item[1] else np.inf))
+    return dict(sorted(found.items(), key=lambda item: item[1][first]["mean"] if first in item[1] else np.inf))
 
 
 def groups_of(ours: pd.DataFrame, printed: Printed) -> dict[str, list[str]]:
@@ -150,11 +140,11 @@ def foundation_sections(
     return sections
 
 
-def _ratio_table(known: Mapping[str, Mapping[str, Ratio]], n_seeds: pd.DataFrame, printed: Printed) -> Table:
+def _ratio_table(known: Mapping[str, Mapping[str, Any]], n_seeds: pd.DataFrame, printed: Printed) -> Table:
     others = printed.figures[METRIC].reindex(n_seeds.index).dropna(axis=1, how="all").columns
     rows = []
     for method, found in known.items():
-        cells = [f"{one.mean:.3f} ({one.ahead} of {one.n_tables})" if (one := found.get(other)) else "-"
+        cells = ["{mean:.3f} ({ahead} of {n_tables})".format(**found[other]) if other in found else "-"
                  for other in others]  # fmt: skip
         rows.append((method, f"{n_seeds[method].count()}", f"{n_seeds[method].sum():.0f}", *cells))
     caption = (
@@ -197,10 +187,7 @@ def foundation_numbers(
     return {
         "source": printed.source,
         "ratios": {
-            title: {
-                method: {other: vars(one) for other, one in found.items()}
-                for method, found in ratios(ours[METRIC].loc[datasets], printed).items()
-            }
+            title: ratios(ours[METRIC].loc[datasets], printed)
             for title, datasets in groups_of(ours[METRIC], printed).items()
         },
         "figures": {

@@ -189,7 +189,8 @@ def compare(cells: Cells, measure: Measure, methods: Sequence[str] | None = None
     names = [name for name in names_in(cells, 1) if name in wanted and name in scores]
     scores = scores.reindex(names_in(cells, 0), level=0)[names]
     by_dataset = scores.dropna().groupby(level=0, sort=False)
-    means, spreads = by_dataset.mean(), by_dataset.std().fillna(0.0)
+    means = by_dataset.agg(lambda column: np.mean(column.to_numpy()))  # pandas' own mean rounds otherwise
+    spreads = by_dataset.std().fillna(0.0)
     if means.empty:
         return None
     everything = scores.groupby(level=0, sort=False).count().reindex(names_in(cells, 0), fill_value=0)
@@ -206,30 +207,19 @@ def compare(cells: Cells, measure: Measure, methods: Sequence[str] | None = None
 # Testing.
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two methods: on how many data sets the first is better, equal or worse, and how sure the difference is."""
+def compare_pairs(comparison: Comparison) -> list[dict[str, Any]]:
+    """All pairs of methods, the better-ranked one ``first``: on how many data sets it wins, ties and loses, and p.
 
-    first: str
-    second: str
-    wins: int
-    ties: int
-    losses: int
-    p: float
-    """Of the Wilcoxon signed-rank test over data sets."""
-    p_holm: float
-    """The same, corrected for the number of pairs."""
-
-
-def compare_pairs(comparison: Comparison) -> list[Pair]:
-    """All pairs of methods, each with the better-ranked one first; the tests are corrected for their number."""
+    These are of the Wilcoxon signed-rank test over data sets: ``p`` plain, ``p_holm`` corrected for their number.
+    """
     pairs = list(combinations(comparison.methods, 2))
     gains = [differences(comparison, first, second) for first, second in pairs]
-    p = [signed_rank_p(gain) for gain in gains]
+    plain = [signed_rank_p(gain) for gain in gains]
     return [
-        Pair(*pair, int((gain > 0).sum()), int((gain == 0).sum()), int((gain < 0).sum()), *found)
-        for pair, gain, *found in zip(pairs, gains, p, holm(p).tolist(), strict=True)
-    ]
+        {"first": first, "second": second, "wins": int((gain > 0).sum()), "ties": int((gain == 0).sum()),
+         "losses": int((gain < 0).sum()), "p": p, "p_holm": p_holm}
+        for (first, second), gain, p, p_holm in zip(pairs, gains, plain, holm(plain).tolist(), strict=True)
+    ]  # fmt: skip
 
 
 def differences(comparison: Comparison, first: str, second: str) -> Array:
@@ -359,6 +349,6 @@ def _comparison_numbers(cells: Cells, comparison: Comparison) -> dict[str, Any]:
             }
             for method in comparison.methods
         },
-        "pairs": [vars(pair) for pair in compare_pairs(comparison)],
+        "pairs": compare_pairs(comparison),
         "critical_difference": None if critical is None else vars(critical),
     }

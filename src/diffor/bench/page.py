@@ -16,7 +16,6 @@ from diffor.bench.leaderboard import (
     TASKS,
     Cells,
     Comparison,
-    Pair,
     compare,
     compare_pairs,
     critical_difference,
@@ -41,7 +40,6 @@ ROWS_FOR_BAND = 500
 """Test rows from which on a coverage is sharp enough to be held against the band."""
 MAX_CURVES, MAX_COMMANDS = 8, 3
 CONSTANT = "constant"
-FAR = "Relative: score divided by the best score; behind: best score less the score."
 
 
 def benchmark_sections(cells: Cells, n_damaged: int = 0, methods: Sequence[str] | None = None) -> list[Section]:
@@ -142,8 +140,9 @@ def _leaderboard(cells: Cells, main: Comparison, coverage: pd.DataFrame) -> Tabl
         "rank": ranks == ranks.min(), _far(main): relative == relative.min(), "wins": wins == wins.max(),
     })  # fmt: skip
     caption = (
-        f"By {main.measure.heading}, means over {len(main.datasets)} data sets. Rank: 1 is best. {FAR} Wins: data sets "
-        "on which no method is better. In 90 %: truths in the middle 90 % of their distributions. In band: sets with "
+        f"By {main.measure.heading}, means over {len(main.datasets)} data sets. Rank: 1 is best. Relative: score "
+        "divided by the best score; behind: best score less the score. Wins: data sets on which no method is better. "
+        "In 90 %: truths in the middle 90 % of their distributions. In band: sets with "
         f"{ROWS_FOR_BAND} or more test rows where that share is {BAND[0]:.0%} to {BAND[1]:.0%}. Seconds to fit, and to "
         "predict 1,000 rows: geometric means."
     )
@@ -198,16 +197,15 @@ def _measure_tables(compared: list[Comparison]) -> list[Section]:
     ranks, wins = by_measure(lambda one: one.ranks.mean()), by_measure(lambda one: one.is_best.sum())
     relative = by_measure(lambda one: one.relative)
     shown = (ranks.map("{:.2f}".format) + wins.map(" ({:.0f})".format)).where(ranks.notna(), "-")
-    far = [f"{one.measure.heading}, {_far(one)}" for one in compared]
     captions = (
         "Mean rank, and in brackets the number of data sets won.",
-        f"Distance from the best. {FAR}",
+        "Distance from the best: score divided by the best score, or, of what is better when greater, the best score "
+        "less the score.",
     )
     return [
         _as_table(captions[0], "method", shown, ranks == ranks.min(), fits=True),
-        _as_table(captions[1], "method", relative.map(_number).set_axis(far, axis=1),
-                  (relative == relative.min()).set_axis(far, axis=1), fits=True),
-    ]  # fmt: skip
+        _as_table(captions[1], "method", relative.map(_number), relative == relative.min(), fits=True),
+    ]
 
 
 def _who_is_compared(cells: Cells, main: Comparison) -> str:
@@ -301,30 +299,30 @@ def _pair_tables(compared: list[Comparison], ours: Sequence[str]) -> list[Sectio
     return sections or [Paragraph("There are no two methods to compare.")]
 
 
-def _win_table(comparison: Comparison, pairs: Sequence[Pair]) -> Table:
-    place = {method: row for row, method in enumerate(comparison.methods)}
-    rows = [[method, *("-" for _ in place)] for method in place]
-    strong = set()
+def _win_table(comparison: Comparison, pairs: Sequence[dict[str, Any]]) -> Table:
+    methods = comparison.methods
+    wins = pd.DataFrame("-", index=methods, columns=methods)
+    best = pd.DataFrame(False, index=methods, columns=methods)
     for pair in pairs:
-        first, second = place[pair.first], place[pair.second]
-        rows[first][second + 1], rows[second][first + 1] = str(pair.wins), str(pair.losses)
-        if pair.p_holm < SIGNIFICANT and pair.wins != pair.losses:
-            strong.add((first, second + 1) if pair.wins > pair.losses else (second, first + 1))
+        ends, counts = (pair["first"], pair["second"]), (pair["wins"], pair["losses"])
+        wins.loc[ends], wins.loc[ends[::-1]] = map(str, counts)
+        is_sure = pair["p_holm"] < SIGNIFICANT
+        best.loc[ends], best.loc[ends[::-1]] = is_sure and counts[0] > counts[1], is_sure and counts[1] > counts[0]
     caption = (
         f"{comparison.measure.heading}: on how many of {len(comparison.datasets)} data sets the method of the row is "
         f"better than that of the column. Bold: better, with p below {SIGNIFICANT} (Wilcoxon signed-rank test over "
         "data sets, Holm's correction for all pairs)."
     )
-    return Table(caption, ("", *place), tuple(map(tuple, rows)), frozenset(strong), sortable=True)
+    return _as_table(caption, "", wins, best)
 
 
-def _our_pairs(comparison: Comparison, pairs: Sequence[Pair], ours: Sequence[str]) -> Table:
+def _our_pairs(comparison: Comparison, pairs: Sequence[dict[str, Any]], ours: Sequence[str]) -> Table:
     rows = []
     for pair in pairs:
-        if (pair.first in ours) != (pair.second in ours):
-            names, counts = [pair.first, pair.second], [pair.wins, pair.ties, pair.losses]
-            turn = 1 if pair.first in ours else -1
-            rows.append((" : ".join(names[::turn]), *map(str, counts[::turn]), _p(pair.p), _p(pair.p_holm)))
+        names, counts = [pair["first"], pair["second"]], [str(pair[count]) for count in ("wins", "ties", "losses")]
+        if (names[0] in ours) != (names[1] in ours):
+            turn = 1 if names[0] in ours else -1
+            rows.append((" : ".join(names[::turn]), *counts[::turn], _p(pair["p"]), _p(pair["p_holm"])))
     caption = (
         f"{comparison.measure.heading}, ours against others: data sets won, tied and lost, and p of the Wilcoxon "
         f"signed-rank test over data sets, plain and with Holm's correction for all {len(pairs)} pairs."

@@ -108,7 +108,7 @@ def _page_table(table: PaperTable) -> Table:
     rows = [(method, OURS, *(ours(scores.get(column.metric), column) for column in columns))
             for method, scores in table.ours.items()]  # fmt: skip
     for method, figures in table.published.items():
-        implemented = {name for figure in figures.values() for name in figure.row.ours}
+        implemented = {name for figure in figures.values() for name in figure.ours}
         here = [name for name in table.ours if name.removeprefix(METHOD) in implemented]
         title = f"{method} (here {', '.join(here)})" if here else method
         rows.append((title, PUBLISHED, *(published(figures.get(column.metric)) for column in columns)))
@@ -152,8 +152,8 @@ def paper_numbers(tables: Sequence[PaperTable]) -> dict[str, Any]:
                         "value": figure.value,
                         "printed": figure.printed,
                         "caveats": list(figure.caveats),
-                        "implemented_by": list(figure.row.ours),
-                        "why_quoted": figure.row.why_quoted,
+                        "implemented_by": list(figure.ours),
+                        "why_quoted": figure.why_quoted,
                     }
                     for metric, figure in figures.items()
                 }

@@ -71,7 +71,7 @@ def test_peer_beats_the_constant_and_repeats_itself(name: str, task: str) -> Non
     assert 0 < fitted.fit_seconds < 60
     assert fitted.peak_bytes > 1e7
     np.testing.assert_array_equal(fitted.predict(x_test).samples, prediction.samples)
-    fitted._process.ask("fit")  # once more in the same process, which saves the start of another
+    fitted.ask("fit")  # once more in the same process, which saves the start of another
     np.testing.assert_array_equal(fitted.predict(x_test).samples, prediction.samples)
     if peer.name == "ngboost" and task == "value":
         check_that_validation_rows_stop(fitted, problem, x_test, y_test)
@@ -79,10 +79,10 @@ def test_peer_beats_the_constant_and_repeats_itself(name: str, task: str) -> Non
 
 
 def check_that_validation_rows_stop(fitted: Any, problem: Problem, x_test: pd.DataFrame, y_test: Any) -> None:
-    path = fitted._process.folder / "task.npz"
+    path = fitted.folder / "task.npz"
     arrays = dict(np.load(path))
     np.savez(path, **{**arrays, "y_valid": np.random.default_rng(0).permutation(problem.y_valid)})
-    fitted._process.ask("fit")
+    fitted.ask("fit")
     assert mean_crps(y_test, fitted.predict(x_test)) > 0.8 * mean_crps(y_test, fit_constant(problem).predict(x_test))
 
 

@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ pytest.importorskip("matplotlib")
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.core.cdf_prediction import CdfPrediction
 from diffor.core.grades import grade_probabilities
-from diffor.estimators.chain import trajectory_of, true_increments
+from diffor.estimators.chain import true_increments
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.reports.evaluation import Evaluation, model_page, picked_rows
 from diffor.reports.evaluation.evaluation import row_errors
@@ -93,37 +92,13 @@ def grade_page(graded):
     return model_page(graded)
 
 
-class _Reader(HTMLParser):
-    """Headings, and how many of each element a page has."""
-
-    def __init__(self):
-        super().__init__()
-        self.tags, self.headings, self._inside = [], [], False
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self._inside = tag == "h2"
-
-    def handle_data(self, data):
-        if self._inside:
-            self.headings.append(data)
-            self._inside = False
-
-
-def read(page):
-    reader = _Reader()
-    reader.feed(page)
-    return reader
-
-
 def test_the_page_of_values_has_all_parts(value_page):
-    found = read(value_page)
-    assert found.headings == [
+    assert re.findall("<h2>(.*?)</h2>", value_page) == [
         "How well it predicts", "Predicted and true values", "Error by range of the target", "Whole distributions",
         "Calibration", "Where it is wrong", "From coarse to fine", "Training",
     ]  # fmt: skip
-    assert found.tags.count("figure") == 9  # nine, and the tenth where there is a chain
-    assert found.tags.count("table") == 3
+    assert value_page.count("<figure>") == 9  # nine, and the tenth where there is a chain
+    assert value_page.count("<table") == 3
     assert "240 rows of test.csv" in value_page
     assert "http" not in value_page
 
@@ -135,7 +110,7 @@ def test_the_bad_city_is_named(value_page):
 
 
 def test_the_page_of_grades_has_all_parts(graded, grade_page):
-    assert read(grade_page).headings == [
+    assert re.findall("<h2>(.*?)</h2>", grade_page) == [
         "How well it predicts", "Answers and truth", "Calibration", "Where it is wrong", "From coarse to fine",
         "Training",
     ]  # fmt: skip
@@ -179,9 +154,7 @@ def test_calibrated_intervals_are_told_from_the_model_s_own(values):
     model = DiffoRRegressor.__new__(DiffoRRegressor)
     vars(model).update(vars(values.model))
     model.conformal_ = Calibration.of(np.linspace(0, 1, 50), (-9.0, 9.0))
-    wide = np.tile([-9.0, 9.0], (240, 1))
-    sections = value_sections(replace(values, model=model, intervals=wide))
-    sections = list(sections)
+    sections = list(value_sections(replace(values, model=model, intervals=np.tile([-9.0, 9.0], (240, 1)))))
     told = [part.text for part in sections if isinstance(part, Paragraph)]
     (held,) = [part.rows for part in sections if isinstance(part, Table)]
     assert held[0][1:3] == ("240", "240")
@@ -220,7 +193,6 @@ def test_rows_are_picked_in_order_and_always_the_same():
     assert len(rows) == 20_000
     assert (np.diff(rows) > 0).all()
     np.testing.assert_array_equal(rows, picked_rows(25_000))
-    assert picked_rows(20_000).tolist() == list(range(20_000))
 
 
 def test_rows_are_named_as_in_the_file(values):
@@ -250,16 +222,8 @@ def test_true_increments_sum_to_the_truth_and_fill_cells_in_turn(values, graded)
     assert true_increments(graded.model, np.array([0, 1, 2]), 2).round(6).tolist() == [[0, 0], [1, 0], [1, 1]]
 
 
-def test_the_trajectory_is_that_of_the_chain(chained):
-    method = chained.model.ensemble_.models[0].method
-    assert isinstance(method, IncrementDiffusion)
-    path = trajectory_of(chained.model, chained.table.iloc[[5]], n_chains=16)
-    assert path.times == method.chain_times
-    assert path.values.shape == (16, len(method.chain_times))
-    assert (path.values >= -9).all()
-    assert (path.values <= 9).all()
-    again = trajectory_of(chained.model, chained.table.iloc[[5]], n_chains=16)
-    np.testing.assert_array_equal(path.values, again.values)
+def test_a_chain_is_drawn_for_the_typical_row(chained):
+    assert isinstance(chained.model.ensemble_.models[0].method, IncrementDiffusion)
     *_, last = increment_sections(chained)
     assert last.caption.startswith("The same row, along the chain of the model's first member")
 

@@ -46,17 +46,15 @@ def reproducible(problem: Problem) -> Iterator[None]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning.pytorch")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    """No warnings, and nothing below an error in any log, for a while."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 def fit_realmlp(problem: Problem, time_limit: int | None = None, **settings: Any) -> Fitted:
