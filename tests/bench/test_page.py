@@ -4,42 +4,27 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from browser import CHROMIUM, measured
+from result_lines import a_line
+
 from diffor.bench.leaderboard import latest_cells
 from diffor.bench.page import benchmark_sections
-from diffor.reports.html import Figure, Heading, Paragraph, Table
-
-LEVELS = [0.1, 0.5, 0.9]
-
-
-def a_line(dataset, method, seed, crps, task="value", **changes):
-    scores = {"crps": crps, "mae": 2 * crps, "rmse": 3 * crps, "interval_score_90": 4 * crps, "srcc": 0.5,
-              "coverage_90": 0.9}  # fmt: skip
-    if task == "grades":
-        scores |= {"rps": crps, "qwk": 0.5, "accuracy": 0.5}
-    if dataset == "set0":
-        scores["crps_truth"] = 0.5
-    line = {
-        "dataset": dataset, "method": method, "seed": seed, "task": task, "status": "ok", "error": None,
-        "metrics": scores, "calibration": {"levels": LEVELS, "coverage": LEVELS}, "fit_seconds": 2.0,
-        "predict_seconds": 0.5, "n_test": 1000, "n_train": 12345, "n_samples": 100, "is_ours": method == "ours",
-        "versions": {"numpy": "9.9"}, "commit": "abc123+changes", "machine": "a large one",
-        "date": "2026-11-16T10:00:00+00:00", "command": "diffor bench run.toml",
-    }  # fmt: skip
-    return line | changes
+from diffor.reports.html import Figure, Heading, Paragraph, Table, html_page
 
 
 def lines(n_datasets=6):
     for d in range(n_datasets):
         for place, method in enumerate(("ours", "theirs", "constant")):
             for seed in range(2):
-                yield a_line(f"set{d}", method, seed, 1.0 + place + 0.1 * seed)
+                line = a_line(f"set{d}", method, seed, 1.0 + place + 0.1 * seed)
+                yield line if d else line | {"metrics": {**line["metrics"], "crps_truth": 0.5}}
 
 
 @pytest.fixture(scope="module")
 def cells():
     found = latest_cells(lines())
     found |= latest_cells(a_line("marks", m, 0, c, "grades") for m, c in (("ours", 1.0), ("constant", 2.0)))
-    failed = a_line("set9", "theirs", 0, 1.0, status="failed", error="timeout: not finished", metrics={})
+    failed = a_line("set9", "theirs", 0, 1.0, status="failed", error="timeout: not finished")
     found |= latest_cells([failed, a_line("set9", "ours", 0, 1.0)])
     return found
 
@@ -79,7 +64,7 @@ def test_what_ran_is_said(sections):
 
 
 def test_of_many_commands_a_few_are_named():
-    failed = [a_line("set0", f"method{number}", 0, 1.0, status="failed", metrics={}, command=f"diffor bench {number}")
+    failed = [a_line("set0", f"method{number}", 0, 1.0, status="failed", command=f"diffor bench {number}")
               for number in range(5)]  # fmt: skip
     facts = dict(table_with(benchmark_sections(latest_cells(failed)), "What the figures depend on").rows)
     said = "diffor bench 0, diffor bench 1, diffor bench 2, and 2 more, which the lines name"
@@ -118,6 +103,18 @@ def test_one_table_tells_who_wins_where_and_by_how_much():
     (alone,) = [s for s in benchmark_sections(found, methods=["theirs", "constant"])
                 if isinstance(s, Table) and s.header[1:2] == ("best",)]  # fmt: skip
     assert alone.header[-1] == "behind"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium to lay pages out")
+def test_the_leaderboard_is_never_cut_off(tmp_path):
+    methods = ("ours", "hist-gradient-boosting", "catboost-uncertainty", "lightgbm-quantile", "constant")
+    found = latest_cells(a_line(f"synthetic-heteroscedastic-{d}", m, 0, 0.0123456 * 3**place, fit_seconds=1234.5)
+                         for d in range(12) for place, m in enumerate(methods))  # fmt: skip
+    tables = [section for section in benchmark_sections(found) if isinstance(section, Table) and section.fits]
+    assert len(tables) == 4
+    beyond = "[...inner.querySelectorAll('.wide')].map((one) => one.scrollWidth - one.clientWidth).join(' ')"
+    page = {"page": html_page("Fits", tables)}
+    assert measured(tmp_path, page, (390, 1200), beyond) == ["0 0 0 0", "0 0 0 0"]
 
 
 def test_methods_keep_their_order_in_every_table():
@@ -201,7 +198,7 @@ def test_the_constant_alone_is_a_page_too():
 
 
 def test_nothing_but_failures_is_a_page_too():
-    found = latest_cells([a_line("set0", "ours", 0, 1.0, status="failed", error="x" * 900, metrics={})])
+    found = latest_cells([a_line("set0", "ours", 0, 1.0, status="failed", error="x" * 900)])
     table = table_with(benchmark_sections(found), "1 failed cells")
     assert table.rows[0][3].endswith("x ...")
 

@@ -1,8 +1,6 @@
 """The page about real models, fitted for a moment: of values, of grades, of another method, and of points."""
 
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +8,8 @@ import pandas as pd
 import pytest
 
 pytest.importorskip("matplotlib")
+
+from browser import CHROMIUM, measured
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.core.cdf_prediction import CdfPrediction
@@ -231,31 +231,17 @@ def test_a_chain_is_drawn_for_the_typical_row(chained):
 # In a browser.
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium to lay pages out")
 def test_nothing_leaves_the_page_sideways_on_a_phone_or_a_desk(value_page, grade_page, tmp_path):
-    (tmp_path / "values.html").write_text(value_page)
-    (tmp_path / "grades.html").write_text(grade_page)
-    frames = "".join(
-        f'<iframe src="{name}.html" style="width:{width}px;height:900px"></iframe>'
-        for width in (390, 1200)
-        for name in ("values", "grades")
-    )
-    measure = (
-        "<script>onload = () => { document.title = [...document.querySelectorAll('iframe')].map((frame) => {"
-        "const inner = frame.contentDocument, svgs = [...inner.querySelectorAll('svg')];"
-        "return [inner.documentElement.scrollWidth - inner.documentElement.clientWidth, svgs.length,"
-        "Math.min(...svgs.map((svg) => svg.getBoundingClientRect().width))].join(' '); }).join(';'); }</script>"
-    )
-    (tmp_path / "frames.html").write_text(f"<!DOCTYPE html><title>none</title>{frames}{measure}")
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
-               f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom",
-               (tmp_path / "frames.html").as_uri()]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    title = re.search(r"<title>(.*?)</title>", done.stdout).group(1)
-    for part, n_figures in zip(title.split(";"), (9, 4, 9, 4), strict=True):
-        beyond, n_svgs, narrowest = part.split()
-        assert (int(beyond), int(n_svgs)) == (0, n_figures)
-        assert float(narrowest) > 300
+    svgs = "[...inner.querySelectorAll('svg')]"
+    beyond = "inner.documentElement.scrollWidth - inner.documentElement.clientWidth"
+    narrowest = f"Math.min(...{svgs}.map((svg) => svg.getBoundingClientRect().width))"
+    pages = {"values": value_page, "grades": grade_page}
+    found = measured(tmp_path, pages, (390, 1200), f"[{beyond}, {svgs}.length, {narrowest}].join(' ')")
+    for part, n_figures in zip(found, (9, 4, 9, 4), strict=True):
+        sideways, n_svgs, width = part.split()
+        assert (int(sideways), int(n_svgs)) == (0, n_figures)
+        assert float(width) > 300
 
 
 def test_pages_take_distributions_in_closed_form(values, graded, rows):
