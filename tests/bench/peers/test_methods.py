@@ -52,7 +52,8 @@ def test_ours_are_the_presets(name):
     assert fitted.estimator.preset == {"diffor": "balanced"}.get(name, name.removeprefix("diffor-"))
     samples = fitted.predict(x).samples
     assert 20 <= samples.min() <= samples.max() <= 60
-    assert fitted.facts["steps"] == 3 * len(fitted.facts["encoders"])  # of each kind of network
+    kinds = fitted.facts["encoders"]
+    assert fitted.facts["steps"] == 3 * (len(kinds) + ("deep" in kinds))  # of each kind of network, deep ones twice
 
 
 @pytest.mark.parametrize("name", ["diffor-fast", "coral", "corn"])
