@@ -5,6 +5,7 @@ import math
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from diffor.bench.foundation_tables import (
@@ -16,7 +17,6 @@ from diffor.bench.foundation_tables import (
     read_printed,
 )
 from diffor.bench.leaderboard import latest_cells
-from diffor.cli.main import main
 from diffor.datasets import SUITES
 from diffor.reports.html import Table
 
@@ -31,9 +31,10 @@ def a_line(dataset, method, seed, crps, status="ok"):
 
 
 def a_printed():
-    crps = {name: {"TabPFN-2.5": 1.0, "MDN": 2.0} for name in NAMES}
-    crps["foundation-b-1000"] = {"TabPFN-2.5": 4.0}
-    return Printed("somebody", ("TabPFN-2.5", "MDN"), ("Pol",), crps, {NAMES[0]: {"TabPFN-2.5": 0.91}})
+    crps = pd.DataFrame({"TabPFN-2.5": 1.0, "MDN": 2.0}, index=NAMES)
+    crps.loc["foundation-b-1000"] = [4.0, math.nan]
+    coverage = pd.DataFrame({"TabPFN-2.5": [0.91], "MDN": [math.nan]}, index=NAMES[:1]).reindex(NAMES)
+    return Printed("somebody", ("Pol",), {"crps_grid": crps, "coverage_90": coverage})
 
 
 @pytest.fixture
@@ -97,9 +98,10 @@ def test_other_results_have_no_such_part():
 
 def test_every_data_set_of_the_suite_has_printed_figures():
     printed = read_printed()
-    assert set(printed.crps) == set(printed.coverage) == set(SUITES["foundation"])
-    assert all(len(found) == len(printed.methods) for found in printed.crps.values())
-    assert [name for name in printed.crps if printed.is_grid_bound(name)] == [
+    for table in printed.figures.values():
+        assert set(table.index) == set(SUITES["foundation"])
+    assert printed.figures["crps_grid"].notna().all(axis=None)
+    assert [name for name in printed.figures["crps_grid"].index if printed.is_grid_bound(name)] == [
         "foundation-pol-1000", "foundation-pol-5000",
     ]  # fmt: skip
 
@@ -110,9 +112,9 @@ def test_printed_figures_are_those_of_the_source():
     if not path.is_file():
         pytest.skip("the benchmark's figures are not on this machine")
     source = {f"foundation-{name.lower()}": found for name, found in json.loads(path.read_text()).items()}
-    for ours, key in ((read_printed().crps, "CRPS"), (read_printed().coverage, "coverage_90")):
-        for dataset, found in ours.items():
-            assert found == {name: source[dataset][name][key] for name in found}
+    for ours, key in (("crps_grid", "CRPS"), ("coverage_90", "coverage_90")):
+        for dataset, found in read_printed().figures[ours].iterrows():
+            assert all(value == source[dataset][name][key] for name, value in found.dropna().items())
 
 
 @pytest.mark.parametrize(
@@ -131,23 +133,3 @@ def test_damaged_figures_are_named(tmp_path, change, message):
     path.write_text(PRINTED_FILE.read_text().replace(*change))
     with pytest.raises(PrintedError, match=message):
         read_printed(path)
-
-
-@pytest.mark.real_data
-def test_a_run_ends_beside_the_printed_figures(tmp_path, capsys):
-    if not (ROOT / "foundation" / "Kin8nm.npz").is_file():
-        pytest.skip("the tables of the benchmark are not on this machine")
-    out, page = tmp_path / "lines.jsonl", tmp_path / "page.html"
-    run = Path(__file__).parents[2] / "benchmarks" / "runs" / "foundation.toml"
-    words = ["bench", str(run), "--size", "quick", "--methods", "constant", "--root", str(ROOT), "--out", str(out)]
-    assert main(words) == 0
-    assert "crps" in capsys.readouterr().err
-    assert main(["report", str(out), "--out", str(page), "--json"]) == 0
-    numbers = json.loads(capsys.readouterr().out)
-    assert numbers["value"]["crps_grid"]["methods"]["constant"]["mean_rank"] == 1
-    ratios = numbers["beside_foundation_models"]["ratios"]["1,000 rows, ordinary tables"]["constant"]
-    assert ratios["TabPFN-2.5"]["mean"] > 1.5
-    assert ratios["TabPFN-2.5"]["n_tables"] == 2
-    text = page.read_text()
-    assert "Beside foundation models" in text
-    assert "Izbicki and Rodrigues 2026" in text

@@ -85,13 +85,6 @@ def test_a_broken_photo_is_named(root):
         with_features(FACES.read(root), FACES, SMALL, root)
 
 
-def test_without_pillow_it_is_said_what_to_install(root, monkeypatch):
-    samples = FACES.read(root)
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r'images are decoded by Pillow: pip install "diffor\[images\]"'):
-        with_features(samples, FACES, SMALL, root)
-
-
 # Settings.
 
 
@@ -118,11 +111,6 @@ def test_wrong_settings_of_a_run_are_explained(given, message):
         plan_from({"datasets": ["fgnet"], "images": given})
 
 
-def test_images_of_a_run_must_be_a_table():
-    with pytest.raises(ValueError, match=r"\[images\] of a run must be a table, but got 'small'"):
-        plan_from({"datasets": ["fgnet"], "images": "small"})
-
-
 def test_only_cells_of_pictures_have_an_encoder():
     plan = plan_from({"datasets": ["fgnet", "diabetes"], "images": {"encoder": "small"}})
     assert {cell.dataset: cell.images for cell in plan.cells()} == {"fgnet": image_features({"encoder": "small"}),
@@ -146,8 +134,3 @@ def test_the_untrained_encoder_is_the_same_each_time(root, tmp_path, monkeypatch
         found.append(with_features(FACES.read(root), FACES, SMALL, root).x.to_numpy())
     assert np.array_equal(*found)
     assert np.isfinite(found[0]).all()
-
-
-def test_encoders_that_need_weights_say_so(root):
-    with pytest.raises(ValueError, match="must have weights that were learned, but got weights=None"):
-        with_features(FACES.read(root), FACES, ImageFeatures("resnet18", 32), root)

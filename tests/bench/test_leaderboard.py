@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from result_lines import a_line
 from scipy import stats
 
 from diffor.bench.leaderboard import (
@@ -13,45 +14,23 @@ from diffor.bench.leaderboard import (
     common_seeds,
     compare,
     compare_pairs,
-    coverage_table,
     critical_difference,
     differences,
     fit_seconds,
-    holm,
     latest_cells,
     leaderboard_numbers,
     mean_calibration,
+    middle_share,
     missing_cells,
     of_task,
     predict_seconds,
-    rank,
     ranked_methods,
     seconds_by_method,
-    signed_rank_p,
+    table_of,
 )
 
 CRPS = Measure("crps", "CRPS", "value")
 QWK = Measure("qwk", "QWK", "grades", greater_is_better=True)
-
-
-def a_line(dataset, method, seed=0, crps=1.0, task="value", status="ok", **changes):
-    scores = {"crps": crps, "mae": 2 * crps, "rmse": 3 * crps, "interval_score_90": 4.0, "srcc": 0.5,
-              "coverage_90": 0.9, "rps": crps, "qwk": 1 - crps / 100, "accuracy": 0.5}  # fmt: skip
-    line = {
-        "dataset": dataset,
-        "method": method,
-        "seed": seed,
-        "task": task,
-        "status": status,
-        "error": None if status == "ok" else "no luck",
-        "metrics": scores if status == "ok" else {},
-        "calibration": {"levels": [0.5, 0.9], "coverage": [0.4, 0.8]},
-        "fit_seconds": 1.0,
-        "predict_seconds": 0.5,
-        "n_test": 500,
-        "n_train": 1000,
-    }
-    return {**line, **changes}
 
 
 SCORES = {  # data set: method: scores of the seeds
@@ -74,22 +53,13 @@ def cells():
 # Ranks and what comes of them.
 
 
-def test_ranks_share_ties():
-    assert rank(np.array([2.0, 1.0, 2.0, 5.0])).tolist() == [2.5, 1, 2.5, 4]
-    assert rank(np.array([2.0, 1.0, 2.0, 5.0]), greater_is_better=True).tolist() == [2.5, 4, 2.5, 1]
-    values = np.random.default_rng(0).integers(0, 5, 30).astype(float)
-    assert rank(values).tolist() == stats.rankdata(values).tolist()
-
-
 def test_a_comparison_by_hand(cells):
     found = compare(cells, CRPS)
-    assert found.methods == ("a", "b", "c")
-    assert found.datasets == ("one", "two", "three")
-    assert found.means.tolist() == [[2, 3, 3], [10, 5, 20], [1, 2, 4]]
-    assert found.spreads[0].tolist() == pytest.approx([np.sqrt(2)] * 3)
-    assert found.ranks.tolist() == [[1, 2.5, 2.5], [2, 1, 3], [1, 2, 3]]
-    assert found.mean_ranks.tolist() == pytest.approx([4 / 3, 5.5 / 3, 8.5 / 3])
-    assert found.wins.tolist() == [2, 1, 0]
+    assert (found.methods, found.datasets) == (["a", "b", "c"], ["one", "two", "three"])
+    assert found.means.to_numpy().tolist() == [[2, 3, 3], [10, 5, 20], [1, 2, 4]]
+    assert found.spreads.loc["one"].tolist() == pytest.approx([np.sqrt(2)] * 3)
+    assert found.ranks.to_numpy().tolist() == [[1, 2.5, 2.5], [2, 1, 3], [1, 2, 3]]  # ties share their ranks
+    assert found.is_best.sum().tolist() == [2, 1, 0]
     assert found.relative.tolist() == pytest.approx([(1 + 2 + 1) / 3, (1.5 + 1 + 2) / 3, (1.5 + 4 + 4) / 3])
     assert found.left_out == {}
 
@@ -97,26 +67,23 @@ def test_a_comparison_by_hand(cells):
 def test_where_greater_is_better_the_order_turns():
     lines = [a_line("one", m, crps=c, task="grades") for m, c in (("a", 30.0), ("b", 10.0), ("c", 20.0))]
     found = compare(latest_cells(lines), QWK)
-    assert found.methods == ("b", "c", "a")
-    assert found.wins.tolist() == [1, 0, 0]
+    assert found.methods == ["b", "c", "a"]
+    assert found.is_best.sum().tolist() == [1, 0, 0]
     assert found.relative.tolist() == pytest.approx([0, 0.1, 0.2])
 
 
 def test_best_scores_of_zero_have_no_ratio():
-    found = compare(latest_cells([a_line("one", "a", crps=0.0), a_line("one", "b", crps=1.0)]), CRPS)
-    assert np.isnan(found.relative).all()
-    assert (
-        leaderboard_numbers(latest_cells([a_line("one", "a", crps=0.0)]))["value"]["crps"]["methods"]["a"]["relative"]
-        is None
-    )
+    cells = latest_cells([a_line("one", "a", crps=0.0), a_line("one", "b", crps=1.0)])
+    assert compare(cells, CRPS).relative.isna().all()
+    assert leaderboard_numbers(cells)["value"]["crps"]["methods"]["a"]["relative"] is None
 
 
 def test_only_common_seeds_count(cells):
     del cells["one", "b", 1]
     found = compare(cells, CRPS)
     assert found.seeds["one"] == (0,)
-    assert found.means[0].tolist() == [1, 2, 2]
-    assert found.spreads[0].tolist() == [0, 0, 0]
+    assert found.means.loc["one"].tolist() == [1, 2, 2]
+    assert found.spreads.loc["one"].tolist() == [0, 0, 0]
     assert common_seeds(cells, "one", ["a", "c"]) == [0, 1]
     assert common_seeds(cells, "one", []) == []
 
@@ -125,22 +92,24 @@ def test_sets_that_some_method_lacks_are_left_out_and_named(cells):
     for seed in (0, 1):
         cells["two", "c", seed] = a_line("two", "c", seed, status="failed")
     found = compare(cells, CRPS)
-    assert found.datasets == ("one", "three")
+    assert found.datasets == ["one", "three"]
     assert found.left_out == {"two": ("c",)}
-    assert compare(cells, CRPS, ["a", "b"]).datasets == ("one", "two", "three")
+    assert compare(cells, CRPS, ["a", "b"]).datasets == ["one", "two", "three"]
+    del cells["three", "b", 0], cells["three", "a", 1]
+    assert compare(cells, CRPS).left_out["three"] == ("a", "b", "c")  # all have results, but at no common seed
 
 
 def test_methods_with_few_results_do_not_cost_the_others_their_sets(cells):
     cells["one", "d", 0] = a_line("one", "d")
     assert ranked_methods(cells) == ["a", "b", "c"]
-    assert compare(cells, CRPS).methods == ("a", "b", "c")
-    assert compare(cells, CRPS, ["a", "d"]).datasets == ("one",)
+    assert compare(cells, CRPS).methods == ["a", "b", "c"]
+    assert compare(cells, CRPS, ["a", "d"]).datasets == ["one"]
 
 
 def test_values_and_grades_are_two_competitions(cells):
     cells |= latest_cells([a_line("marks", "a", task="grades"), a_line("marks", "b", task="grades")])
     assert "marks" not in compare(cells, CRPS).datasets
-    assert compare(cells, QWK).datasets == ("marks",)
+    assert compare(cells, QWK).datasets == ["marks"]
     assert set(of_task(cells, "grades")) == {("marks", "a", 0), ("marks", "b", 0)}
 
 
@@ -148,11 +117,6 @@ def test_nothing_to_compare_is_nothing(cells):
     assert compare(cells, QWK) is None
     assert compare({}, CRPS) is None
     assert compare(cells, Measure("unknown", "?", "value")) is None
-
-
-def test_the_last_success_of_a_cell_counts():
-    lines = [a_line("one", "a", crps=1.0), a_line("one", "a", crps=2.0), a_line("one", "a", status="failed")]
-    assert latest_cells(lines)["one", "a", 0]["metrics"]["crps"] == 2.0
 
 
 def test_missing_cells_are_named(cells):
@@ -164,35 +128,24 @@ def test_missing_cells_are_named(cells):
 # Tests.
 
 
-def test_holm_by_hand():
-    # Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1, never falling.
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
-
-
-def test_the_signed_rank_test_is_that_of_scipy():
-    values = np.random.default_rng(1).normal(0.3, size=14)
-    assert signed_rank_p(values) == stats.wilcoxon(values).pvalue
-    assert signed_rank_p(np.array([*values, 0.0])) == stats.wilcoxon(values).pvalue
-    assert signed_rank_p(np.zeros(4)) == 1.0
-    assert signed_rank_p(np.array([1.0, 2, 3, 4, 5, 6])) == pytest.approx(2 / 2**6)
-
-
 def test_differences_of_errors_have_no_units():
-    first, second = np.array([1.0, 200.0]), np.array([2.0, 100.0])
-    assert differences(first, second, greater_is_better=False).tolist() == pytest.approx([-np.log(2), np.log(2)])
-    assert differences(first, second, greater_is_better=True).tolist() == [-1, 100]
-    assert differences(first, np.array([0.0, 100.0]), greater_is_better=False).tolist() == [1, 100]
+    lines = [a_line(name, m, crps=c) for name, (a, b) in {"one": (1.0, 2.0), "two": (200.0, 100.0)}.items()
+             for m, c in (("a", a), ("b", b))]  # fmt: skip
+    found = compare(latest_cells(lines), CRPS)
+    assert differences(found, "a", "b").tolist() == pytest.approx([np.log(2), -np.log(2)])
+    none = compare(latest_cells([*lines, a_line("two", "a", crps=0.0)]), CRPS)
+    assert differences(none, "a", "b").tolist() == [1, 100]  # without a ratio
+    graded = [{**line, "task": "grades", "metrics": {"qwk": -line["metrics"]["crps"]}} for line in lines]
+    assert differences(compare(latest_cells(graded), QWK), "a", "b").tolist() == [1, -100]
 
 
 def test_pairs_by_hand(cells):
-    pairs = {(pair.first, pair.second): pair for pair in compare_pairs(compare(cells, CRPS))}
-    assert set(pairs) == {("a", "b"), ("a", "c"), ("b", "c")}
-    assert [(pairs["a", "b"].wins, pairs["a", "b"].ties, pairs["a", "b"].losses)] == [(2, 0, 1)]
-    assert (pairs["b", "c"].wins, pairs["b", "c"].ties, pairs["b", "c"].losses) == (2, 1, 0)
-    assert pairs["a", "c"].p == stats.wilcoxon(np.log([2 / 3, 10 / 20, 1 / 4])).pvalue == 0.25
-    assert pairs["a", "c"].p_holm == 0.75
+    pairs = {(pair["first"], pair["second"]): pair for pair in compare_pairs(compare(cells, CRPS))}
+    assert list(pairs) == [("a", "b"), ("a", "c"), ("b", "c")]
+    counts = {names: (pair["wins"], pair["ties"], pair["losses"]) for names, pair in pairs.items()}
+    assert (counts["a", "b"], counts["b", "c"]) == ((2, 0, 1), (2, 1, 0))
+    assert pairs["a", "c"]["p"] == stats.wilcoxon(np.log([2 / 3, 10 / 20, 1 / 4])).pvalue == 0.25
+    assert pairs["a", "c"]["p_holm"] == 0.75
 
 
 def many_cells(n_datasets, methods="abcd"):
@@ -209,7 +162,7 @@ def test_the_critical_difference_is_that_of_demsar():
     critical = critical_difference(found)
     # Demsar 2006, table 5a: q is 2.569 for 4 classifiers at 0.05.
     assert critical.difference == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 12)), abs=1e-3)
-    expected = stats.friedmanchisquare(*found.means.T)
+    expected = stats.friedmanchisquare(*found.means.to_numpy().T)
     assert critical.statistic == pytest.approx(expected.statistic)
     assert critical.p == pytest.approx(expected.pvalue)
 
@@ -230,8 +183,8 @@ def test_seconds_are_geometric_means_over_sets():
     ]  # fmt: skip
     cells = latest_cells(lines)
     found = compare(cells, CRPS)
-    assert seconds_by_method(cells, found, fit_seconds) == {"a": pytest.approx(4.0)}
-    assert seconds_by_method(cells, found, predict_seconds) == {"a": pytest.approx(np.sqrt(1.0 * 0.5))}
+    assert seconds_by_method(cells, found, fit_seconds).to_dict() == {"a": pytest.approx(4.0)}
+    assert seconds_by_method(cells, found, predict_seconds).to_dict() == {"a": pytest.approx(0.5)}
 
 
 def test_calibration_is_averaged_over_sets_and_not_over_cells():
@@ -239,25 +192,19 @@ def test_calibration_is_averaged_over_sets_and_not_over_cells():
         return a_line(dataset, "a", seed, calibration={"levels": [0.5], "coverage": [coverage]})
 
     cells = latest_cells([line("one", 0, 0.2), line("one", 1, 0.4), line("two", 0, 0.9)])
-    levels, curves = mean_calibration(cells, compare(cells, CRPS))
-    assert levels == [0.5]
-    assert curves["a"] == pytest.approx([0.6])
+    curves = mean_calibration(cells, compare(cells, CRPS))
+    assert curves.to_dict() == {"a": {0.5: pytest.approx(0.6)}}
 
 
 def test_coverage_by_set_and_method(cells):
     for seed, value in ((0, 0.8), (1, 0.9)):
         cells["two", "b", seed]["metrics"]["coverage_90"] = value
-    table = coverage_table(cells, compare(cells, CRPS))
+    table = table_of(cells, compare(cells, CRPS), middle_share)
     assert table.shape == (3, 3)
-    assert table[1].tolist() == pytest.approx([0.9, 0.85, 0.9])
-
-
-def test_truths_at_a_point_mass_count_by_their_part_of_the_middle(cells):
-    for seed in (0, 1):
-        line = cells["two", "b", seed]
-        line["metrics"]["coverage_90"] = 1.0  # an interval that ends at the mass holds all of it
-        line["calibration"]["pit"] = [0.06, *[0.88 / 18] * 18, 0.06]
-    assert coverage_table(cells, compare(cells, CRPS))[1, 1] == pytest.approx(0.88)
+    assert table.loc["two"].tolist() == pytest.approx([0.9, 0.85, 0.9])
+    # An interval that ends at a point mass holds all of it; the middle of the distribution only a part.
+    line = a_line("two", "b", calibration={"pit": [0.06, *[0.88 / 18] * 18, 0.06]})
+    assert middle_share(line) == pytest.approx(0.88)
 
 
 def test_a_measure_counts_where_it_was_taken(cells):
@@ -265,8 +212,8 @@ def test_a_measure_counts_where_it_was_taken(cells):
     for method, crps in (("a", 0.1), ("b", 0.2)):
         cells["four", method, 0]["metrics"]["crps_grid"] = crps
     found = compare(cells, Measure("crps_grid", "CRPS on the grid", "value"))
-    assert (found.methods, found.datasets, found.left_out) == (("a", "b"), ("four",), {})
-    assert compare(cells, CRPS, ["a", "b"]).datasets == ("one", "two", "three", "four")
+    assert (found.methods, found.datasets, found.left_out) == (["a", "b"], ["four"], {})
+    assert compare(cells, CRPS, ["a", "b"]).datasets == ["one", "two", "three", "four"]
 
 
 def test_all_numbers_are_json(cells):

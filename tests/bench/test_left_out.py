@@ -9,7 +9,6 @@ from diffor.bench.leaderboard import latest_cells, missing_cells
 from diffor.bench.left_out import pool_left_out
 from diffor.bench.paper_tables import paper_sections, paper_tables
 from diffor.bench.plan import plan_from
-from diffor.errors import UserError
 
 pytest.importorskip("PIL")
 
@@ -73,16 +72,6 @@ def test_methods_are_pooled_over_the_people_that_all_have():
         ("fgnet (1 of 3 left out)", "a", 0): 1.0,
         ("fgnet (1 of 3 left out)", "b", 0): 5.0,
     }
-
-
-@pytest.mark.parametrize(
-    ("seeds", "message"),
-    [("all", "datasets.diabetes.seeds may be 'all' for sets that leave each person out once, but diabetes has no"),
-     (0, "seeds must be a number of seeds or a list of whole numbers from 0 on, but got 0")],
-)  # fmt: skip
-def test_seeds_of_a_set_are_checked(seeds, message):
-    with pytest.raises(UserError, match=message):
-        plan_from({"datasets": {"names": ["diabetes"], "diabetes": {"seeds": seeds}}, "methods": ["constant"]})
 
 
 def test_a_set_with_seeds_of_its_own_ends_earlier():

@@ -4,42 +4,27 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from browser import CHROMIUM, measured
+from result_lines import a_line
+
 from diffor.bench.leaderboard import latest_cells
 from diffor.bench.page import benchmark_sections
-from diffor.reports.html import Figure, Heading, Paragraph, Table
-
-LEVELS = [0.1, 0.5, 0.9]
-
-
-def a_line(dataset, method, seed, crps, task="value", **changes):
-    scores = {"crps": crps, "mae": 2 * crps, "rmse": 3 * crps, "interval_score_90": 4 * crps, "srcc": 0.5,
-              "coverage_90": 0.9}  # fmt: skip
-    if task == "grades":
-        scores |= {"rps": crps, "qwk": 0.5, "accuracy": 0.5}
-    if dataset == "set0":
-        scores["crps_truth"] = 0.5
-    line = {
-        "dataset": dataset, "method": method, "seed": seed, "task": task, "status": "ok", "error": None,
-        "metrics": scores, "calibration": {"levels": LEVELS, "coverage": LEVELS}, "fit_seconds": 2.0,
-        "predict_seconds": 0.5, "n_test": 1000, "n_train": 12345, "n_samples": 100, "is_ours": method == "ours",
-        "versions": {"numpy": "9.9"}, "commit": "abc123+changes", "machine": "a large one",
-        "date": "2026-11-16T10:00:00+00:00", "command": "diffor bench run.toml",
-    }  # fmt: skip
-    return line | changes
+from diffor.reports.html import Figure, Heading, Paragraph, Table, html_page
 
 
 def lines(n_datasets=6):
     for d in range(n_datasets):
         for place, method in enumerate(("ours", "theirs", "constant")):
             for seed in range(2):
-                yield a_line(f"set{d}", method, seed, 1.0 + place + 0.1 * seed)
+                line = a_line(f"set{d}", method, seed, 1.0 + place + 0.1 * seed)
+                yield line if d else line | {"metrics": {**line["metrics"], "crps_truth": 0.5}}
 
 
 @pytest.fixture(scope="module")
 def cells():
     found = latest_cells(lines())
     found |= latest_cells(a_line("marks", m, 0, c, "grades") for m, c in (("ours", 1.0), ("constant", 2.0)))
-    failed = a_line("set9", "theirs", 0, 1.0, status="failed", error="timeout: not finished", metrics={})
+    failed = a_line("set9", "theirs", 0, 1.0, status="failed", error="timeout: not finished")
     found |= latest_cells([failed, a_line("set9", "ours", 0, 1.0)])
     return found
 
@@ -78,29 +63,70 @@ def test_what_ran_is_said(sections):
     assert "2 damaged line(s)" in texts(sections)
 
 
-def test_of_many_commands_a_few_are_named(cells):
-    changed = {
-        place: line | {"command": f"diffor bench {number}"} for number, (place, line) in enumerate(cells.items())
-    }
-    facts = dict(table_with(benchmark_sections(changed), "What the figures depend on").rows)
-    named, rest = facts["commands"].split(", and ")
-    assert named == "diffor bench 0, diffor bench 1, diffor bench 2"
-    assert rest == f"{len(cells) - 3} more, which the lines name"
+def test_of_many_commands_a_few_are_named():
+    failed = [a_line("set0", f"method{number}", 0, 1.0, status="failed", command=f"diffor bench {number}")
+              for number in range(5)]  # fmt: skip
+    facts = dict(table_with(benchmark_sections(latest_cells(failed)), "What the figures depend on").rows)
+    said = "diffor bench 0, diffor bench 1, diffor bench 2, and 2 more, which the lines name"
+    assert facts["commands"] == said
 
 
-def test_the_leaderboard_holds_ranks_wins_and_distances(sections):
-    table = next(s for s in sections if isinstance(s, Table) and s.header[:2] == ("method", "CRPS rank"))
+def test_the_leaderboard_fits_a_screen(sections):
+    table = table_with(sections, "By CRPS, means over 6 data sets")
     assert [row[0] for row in table.rows] == ["ours", "theirs", "constant"]
-    assert column(table, "CRPS rank") == {"ours": "1.00", "theirs": "2.00", "constant": "3.00"}
-    assert column(table, "CRPS wins") == {"ours": "6", "theirs": "0", "constant": "0"}
-    assert column(table, "CRPS relative")["theirs"] == f"{2.05 / 1.05:.3f}"
-    assert column(table, "rank correlation rank") == dict.fromkeys(("ours", "theirs", "constant"), "2.00")
-    assert column(table, "sets in band")["ours"] == "6 of 6"
-    assert column(table, "fit s")["ours"] == "2"
-    assert column(table, "predict s per 1,000 rows")["ours"] == "0.5"
-    assert table.sortable
-    assert {(0, 1), (0, 2), (0, 3)} <= table.strong
-    assert (1, 1) not in table.strong
+    assert column(table, "rank") == {"ours": "1.00", "theirs": "2.00", "constant": "3.00"}
+    assert column(table, "wins") == {"ours": "6", "theirs": "0", "constant": "0"}
+    assert column(table, "relative")["theirs"] == f"{2.05 / 1.05:.3f}"
+    assert column(table, "in band")["ours"] == "6/6"
+    assert (column(table, "fit s")["ours"], column(table, "predict s")["ours"]) == ("2.00", "0.50")
+    assert (table.sortable, table.fits, len(table.header)) == (True, True, 8)
+    assert table.strong == {(0, 1), (0, 2), (0, 3)}
+
+
+def test_all_measures_stand_beside_each_other(sections):
+    before_grades = sections[: sections.index(Heading("Grades: leaderboard"))]
+    ranks, far = (table_with(before_grades, words) for words in ("Mean rank, and", "Distance from the best"))
+    assert column(ranks, "CRPS") == {"ours": "1.00 (6)", "theirs": "2.00 (0)", "constant": "3.00 (0)"}
+    assert column(ranks, "rank correlation") == dict.fromkeys(("ours", "theirs", "constant"), "2.00 (6)")
+    assert column(far, "MAE")["theirs"] == f"{2.05 / 1.05:.3f}"
+    assert column(far, "rank correlation")["constant"] == "0.000"
+
+
+def test_one_table_tells_who_wins_where_and_by_how_much():
+    found = latest_cells(a_line(name, m, 0, c) for name, scores in (("one", (2.0, 1.0, 4.0)), ("two", (1.0, 3.0, 2.5)))
+                         for m, c in zip(("ours", "theirs", "constant"), scores, strict=True))  # fmt: skip
+    table = table_with(benchmark_sections(found), "which it beats on 1 of 2 sets")
+    assert table.header == ("data set", "best", "CRPS", "next", "behind", "ours")
+    assert table.rows == (("one", "theirs", "1", "ours", "+100.0%", "+100.0%"),
+                          ("two", "ours", "1", "constant", "+150.0%", "-60.0%"))  # fmt: skip
+    assert table.strong == {(1, 5)}
+    (alone,) = [s for s in benchmark_sections(found, methods=["theirs", "constant"])
+                if isinstance(s, Table) and s.header[1:2] == ("best",)]  # fmt: skip
+    assert alone.header[-1] == "behind"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium to lay pages out")
+def test_the_leaderboard_is_never_cut_off(tmp_path):
+    methods = ("ours", "hist-gradient-boosting", "catboost-uncertainty", "lightgbm-quantile", "constant")
+    found = latest_cells(a_line(f"synthetic-heteroscedastic-{d}", m, 0, 0.0123456 * 3**place, fit_seconds=1234.5)
+                         for d in range(4) for place, m in enumerate(methods))  # fmt: skip
+    tables = [section for section in benchmark_sections(found) if isinstance(section, Table) and section.fits]
+    assert len(tables) == 4
+    beyond = "[...inner.querySelectorAll('.wide')].map((one) => one.scrollWidth - one.clientWidth).join(' ')"
+    page = {"page": html_page("Fits", tables)}
+    assert measured(tmp_path, page, (390, 1200), beyond) == ["0 0 0 0", "0 0 0 0"]
+
+
+def test_methods_keep_their_order_in_every_table():
+    lines = [a_line(f"set{d}", m, 0, c) for d in range(3) for m, c in (("ours", 1.0), ("theirs", 2.0))]
+    for line in lines:
+        line["metrics"]["mae"] = -line["metrics"]["crps"] + 5  # the other way round
+    both = ["ours", "theirs"]
+    tables = [s for s in benchmark_sections(latest_cells(lines)) if isinstance(s, Table) and s.header[1:2] != ("best",)]
+    orders = [[name for name in names if name in both]
+              for table in tables for names in (table.header, [row[0] for row in table.rows])]  # fmt: skip
+    assert len([names for names in orders if names]) > 8
+    assert all(names in ([], both) for names in orders)
 
 
 def test_sets_left_out_are_named(sections):
@@ -172,7 +198,7 @@ def test_the_constant_alone_is_a_page_too():
 
 
 def test_nothing_but_failures_is_a_page_too():
-    found = latest_cells([a_line("set0", "ours", 0, 1.0, status="failed", error="x" * 900, metrics={})])
+    found = latest_cells([a_line("set0", "ours", 0, 1.0, status="failed", error="x" * 900)])
     table = table_with(benchmark_sections(found), "1 failed cells")
     assert table.rows[0][3].endswith("x ...")
 

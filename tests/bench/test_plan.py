@@ -81,11 +81,8 @@ def test_only_methods_with_a_search_are_tuned(plan):
     tuned = {cell.method: (cell.trials, dict(cell.search)) for cell in plan.cells()}
     assert tuned["lightgbm-quantile"] == (2, {"num_leaves": [15, 31]})
     assert tuned["coarse"] == tuned["constant"] == (None, {})
-
-
-def test_a_search_without_trials_is_not_run():
-    content = {"datasets": ["diabetes"], "methods": {"diffor": {"search": {"width": [1, 2]}}}}
-    assert [cell.trials for cell in plan_from(content).cells()] == [None, None]
+    without = {"datasets": ["diabetes"], "methods": {"diffor": {"search": {"width": [1, 2]}}}}
+    assert [cell.trials for cell in plan_from(without).cells()] == [None, None]
 
 
 def test_the_constant_is_always_there_once():
@@ -107,45 +104,36 @@ def test_other_methods_keep_the_settings_of_the_file(plan):
     assert other.methods[1].settings == {"n_increments": 4}
 
 
-def test_what_is_said_of_all_methods_holds_for_those_of_the_command_line():
-    every = {"names": ["diffor"], "method:*": {"max_steps": 7}, "method:corn": {"n_bins": 9}}
-    plan = plan_from({"datasets": ["diabetes"], "methods": every})
-    other = with_methods(plan, ["method:corn", "method:sord", "diffor"])
-    assert [dict(method.settings) for method in other.methods] == [
-        {},
-        {"max_steps": 7, "n_bins": 9},
-        {"max_steps": 7},
-        {},
-    ]
-
-
 def test_a_pattern_holds_for_the_names_that_it_fits_and_later_ones_go_before():
     methods = {
-        "names": ["diffor", "diffor-fast", "method:corn"],
+        "names": ["diffor", "diffor-fast", "method:all"],
         "*": {"max_steps": 7, "width": 8},
         "diffor*": {"width": 16},
-        "diffor-fast": {"max_steps": 9},
+        "diffor-fast": {"max_steps": 9, "width": 16},
     }
     plan = plan_from({"datasets": ["diabetes"], "methods": methods})
-    assert {method.name: dict(method.settings) for method in plan.methods} == {
-        "constant": {},
-        "diffor": {"max_steps": 7, "width": 16},
-        "diffor-fast": {"max_steps": 9, "width": 16},
-        "method:corn": {"max_steps": 7, "width": 8},
-    }
+    settings = {method.name: dict(method.settings) for method in plan.methods}
+    assert len(settings) == len(METHODS) + 3
+    assert [settings[name] for name in ("constant", "diffor", "diffor-fast", "method:corn")] == [
+        {}, {"max_steps": 7, "width": 16}, {"max_steps": 9, "width": 16}, {"max_steps": 7, "width": 8},
+    ]  # fmt: skip
+    other = with_methods(plan, ["method:corn", "mdn", "diffor"])  # what is said of all holds for new ones
+    assert [dict(method.settings) for method in other.methods] == [
+        {}, {"max_steps": 7, "width": 8}, {"max_steps": 7, "width": 8}, {"max_steps": 7, "width": 16},
+    ]  # fmt: skip
 
 
-def quick_content():
-    return {
+def test_quick_changes_what_its_table_says_and_settings_of_what_is_trained_here():
+    content = {
         "datasets": ["diabetes", "movies"],
         "seeds": 5,
         "methods": {"names": ["diffor", "method:corn", "lightgbm-quantile"], "diffor": {"max_steps": 900, "width": 8}},
         "quick": {"datasets": ["diabetes"], "seeds": 2, "max_train_rows": 100, "settings": {"max_steps": 3}},
     }
-
-
-def test_quick_changes_what_its_table_says_and_settings_of_what_is_trained_here():
-    plan = plan_from(quick_content(), size="quick")
+    whole = plan_from(content)
+    assert (whole.datasets, whole.seeds, whole.max_train_rows) == (("diabetes", "movies"), (0, 1, 2, 3, 4), None)
+    assert whole.methods[1].settings == {"max_steps": 900, "width": 8}
+    plan = plan_from(content, size="quick")
     assert (plan.datasets, plan.seeds, plan.max_train_rows) == (("diabetes",), (0, 1), 100)
     assert {method.name: dict(method.settings) for method in plan.methods} == {
         "constant": {},
@@ -155,22 +143,13 @@ def test_quick_changes_what_its_table_says_and_settings_of_what_is_trained_here(
     }
 
 
-def test_without_quick_its_table_changes_nothing():
-    plan = plan_from(quick_content())
-    assert (plan.datasets, plan.seeds, plan.max_train_rows) == (("diabetes", "movies"), (0, 1, 2, 3, 4), None)
-    assert plan.methods[1].settings == {"max_steps": 900, "width": 8}
-
-
-def test_quick_without_a_table_is_refused():
-    with pytest.raises(UserError, match=r"the run file has no table \[quick\]"):
-        plan_from({"datasets": ["diabetes"]}, size="quick")
-
-
 @pytest.mark.parametrize("size", ["quick", None])
-def test_a_mistake_in_quick_is_named(size):
+def test_mistakes_about_sizes_are_named(size):
     wrong = {"datasets": ["diabetes"], "quick": {"seed": 2}}
     with pytest.raises(UserError, match=r"\[quick\] of the run file may hold .* 'seed' \(did you mean 'seeds'\?\)"):
         plan_from(wrong, size=size)
+    with pytest.raises(UserError, match=r"the run file has no table \[small\]"):
+        plan_from({"datasets": ["diabetes"]}, size="small")
 
 
 def test_suites_of_data_sets():
@@ -205,6 +184,12 @@ WRONG = [
     ({"tuning": {"trials": 0}}, "trials must be .* but got 0"),
     ({"tuning": 3}, "must be a table, but got 3"),
     ({"datasets": []}, "must have data sets, but neither suites nor datasets"),
+    (
+        {"datasets": {"names": "diabetes", "diabetes": {"seeds": "all"}}},
+        "leave each person out once, but diabetes has no",
+    ),
+    ({"datasets": {"names": "diabetes", "diabetes": {"seeds": 0}}}, "seeds must be a number of seeds or .* but got 0"),
+    ({"images": "small"}, "\\[images\\] of a run must be a table, but got 'small'"),
 ]
 
 
@@ -222,16 +207,12 @@ def test_seeds_are_a_number_or_a_list():
         as_seeds(True)
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"must be readable, but .*No such file"):
         read_run_file(tmp_path / "none.toml")
-    (tmp_path / "bad.toml").write_text("seeds = = 3")
+    (tmp_path / "run.toml").write_text("seeds = = 3")
     with pytest.raises(UserError, match=r"must be TOML, but .*line 1"):
-        read_run_file(tmp_path / "bad.toml")
-
-
-def test_python_3_10_is_told_what_to_install(tmp_path, monkeypatch):
-    (tmp_path / "run.toml").write_text('datasets = ["diabetes"]')
+        read_run_file(tmp_path / "run.toml")
     monkeypatch.setattr(sys, "version_info", (3, 10))
     monkeypatch.setitem(sys.modules, "tomli", None)
     with pytest.raises(UserError, match=r'needs tomli on Python 3.10: pip install "diffor\[bench\]"'):
@@ -250,22 +231,3 @@ def test_the_run_files_of_the_project_are_right(name, pytestconfig):
     if name == "development":
         assert set(PEERS) - methods == {"diffor-paper"}
         assert len(plan.seeds) == 5
-
-
-def test_all_methods_on_the_shared_encoder_have_the_settings_of_all_and_their_own():
-    plan = plan_from(
-        {
-            "datasets": ["diabetes"],
-            "methods": {
-                "names": ["method:all"],
-                "method:*": {"encoder": "plain", "max_steps": 5},
-                "method:corn": {"max_steps": 7},
-            },
-        }
-    )
-    settings = {method.name: method.settings for method in plan.methods}
-    assert len(settings) == len(METHODS) + 1  # and the constant
-    assert settings["method:dex"] == {"encoder": "plain", "max_steps": 5}
-    assert settings["method:corn"] == {"encoder": "plain", "max_steps": 7}
-    assert settings["constant"] == {}
-    assert "method:*" not in settings

@@ -1,22 +1,11 @@
 """The benchmark of images, in a run small enough to test."""
 
-import importlib
 import json
-from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from diffor.encoders.images.mixed_precision import bfloat16_fault
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def images(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("images")
 
 
 def test_ratios_are_taken_within_turns(images):

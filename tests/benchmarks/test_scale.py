@@ -1,19 +1,10 @@
 """The benchmark of scale, on files small enough to test."""
 
-import importlib
 import json
-from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def scale(monkeypatch):
-    pytest.importorskip("pyarrow")
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("scale")
+pytest.importorskip("pyarrow")
 
 
 def test_fits_are_measured_by_one_process_and_by_two(scale, tmp_path, capsys):

@@ -1,19 +1,9 @@
 """The benchmark of scoring, on few enough rows to test."""
 
-import importlib
 import json
 import sys
-from pathlib import Path
 
 import pytest
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def scale_score(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("scale_score")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -1,30 +1,12 @@
 """The scripts beside the package, each in a run small enough to test."""
 
-import importlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from diffor import DiffoRRegressor
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-def script_fixture(name):
-    @pytest.fixture(name=name)
-    def script(monkeypatch):
-        monkeypatch.syspath_prepend(str(SCRIPTS))
-        return importlib.import_module(name)
-
-    return script
-
-
-of_scaling, of_method_costs = map(script_fixture, ("scaling", "method_costs"))
-of_diagnosis, of_latency = map(script_fixture, ("diagnosis", "latency"))
-of_bare_method, of_distill = map(script_fixture, ("bare_method", "distill"))
 
 
 def test_scaling_finds_the_exponent_and_the_memory_of_each_row(scaling):
@@ -54,10 +36,11 @@ def test_scaling_measures_a_fit_in_a_process_of_its_own(scaling, tmp_path, capsy
 
 def test_method_costs_are_those_of_value_regression_times_a_ratio(method_costs, tmp_path, capsys):
     out = tmp_path / "costs.json"
-    method_costs.main(["--quick", "--methods", "value-squared", "cwm", "diffor-paper", "--out", str(out)])
+    methods = ["value-squared", "cwm", "diffor-paper"]
+    method_costs.main(["--quick", "--rounds", "1", "--out", str(out), "--methods", *methods])
     written = json.loads(out.read_text())
     found = {made["method"]: made for made in written["methods"]}
-    assert list(found) == ["value-squared", "cwm", "diffor-paper"]
+    assert list(found) == methods
     assert found["diffor-paper"]["prediction"]["ratio"] > 10  # a chain of network calls for each sample
     assert found["diffor-paper"]["step"]["ratio"] > found["value-squared"]["step"]["ratio"] > 0
     assert found["value-squared"]["parameters"] == found["cwm"]["parameters"] > 0  # one output each

@@ -1,8 +1,6 @@
 """The load test of the server, in a run small enough to test."""
 
-import importlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,18 +8,10 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks"
 
-
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("serve")
-
-
-def test_every_answer_of_a_real_server_is_compared(script, tmp_path, capsys):
+def test_every_answer_of_a_real_server_is_compared(serve, tmp_path, capsys):
     out = tmp_path / "serve.json"
-    script.main(["--quick", "--clients", "1", "3", "--seconds", "0.5", "--out", str(out)])
+    serve.main(["--quick", "--clients", "1", "3", "--seconds", "0.3", "--out", str(out)])
     found = json.loads(out.read_text())
     assert [stage["clients"] for stage in found["stages"]] == [1, 3]
     for stage in found["stages"]:
@@ -30,13 +20,13 @@ def test_every_answer_of_a_real_server_is_compared(script, tmp_path, capsys):
         assert 0 < stage["p50_ms"] <= stage["p99_ms"]
         assert stage["memory_mib"] > 50
     assert found["in_process"]["batch_of_64_rows_per_second"] > found["in_process"]["one_row_rows_per_second"] > 0
-    assert found["command"] == "python benchmarks/serve.py --quick --clients 1 3 --seconds 0.5 --out serve.json"
+    assert found["command"] == "python benchmarks/serve.py --quick --clients 1 3 --seconds 0.3 --out serve.json"
     assert "wrong answers: 0, failed requests: 0 (required 0 and 0: met)" in capsys.readouterr().out
 
 
-def test_a_wrong_answer_is_counted(script):
-    asked = script.Asked(None, [b""], np.zeros((1, 8)))
-    client = script.Client("", 0, asked, 0)
+def test_a_wrong_answer_is_counted(serve):
+    asked = serve.Asked(None, [b""], np.zeros((1, 8)))
+    client = serve.Client("", 0, asked, 0)
     told = {"point": 1.0, "quantiles": dict.fromkeys("abcde", 2.0), "interval": [1.0, 3.0]}
     client.compare(told, np.array([1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.0, 3.0]))
     assert (client.n_wrong, client.n_exact) == (0, 1)
@@ -44,7 +34,7 @@ def test_a_wrong_answer_is_counted(script):
     assert (client.n_wrong, client.n_exact) == (1, 1)
 
 
-def test_growing_memory_is_told(script):
+def test_growing_memory_is_told(serve):
     stage = {"clients": 1, "requests": 9, "requests_per_second": 9.0, "p50_ms": 1.0, "p99_ms": 2.0, "wrong": 0,
              "memory_mib": 110.0}  # fmt: skip
     found = {
@@ -54,7 +44,7 @@ def test_growing_memory_is_told(script):
         "wrong": 0,
         "failed": 1,
     }
-    text = script.describe(found)
+    text = serve.describe(found)
     assert "growth 10.0% (required <= 5%: NOT met)" in text
     assert "served at best: 3.00 x one row at a time here, 0.50 x 64 at a time here" in text
     assert "failed requests: 1 (required 0 and 0: NOT met)" in text

@@ -1,8 +1,6 @@
 """The soak of the server, in a run small enough to test."""
 
-import importlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,18 +8,10 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks"
 
-
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("soak")
-
-
-def test_nothing_is_wrong_or_lost_while_models_and_servers_change(script, tmp_path, capsys):
+def test_nothing_is_wrong_or_lost_while_models_and_servers_change(soak, tmp_path, capsys):
     out = tmp_path / "soak.json"
-    script.main(["--quick", "--clients", "4", "--minutes", "0.08", "--out", str(out)])
+    soak.main(["--quick", "--clients", "3", "--minutes", "0.05", "--out", str(out)])
     found = json.loads(out.read_text())
     assert (found["wrong"], found["first_wrong"], found["lost"], found["first_lost"]) == (0, None, 0, None)
     assert (found["codes_at_the_end"], found["first_error"]) == ([0, 0], None)
@@ -34,9 +24,9 @@ def test_nothing_is_wrong_or_lost_while_models_and_servers_change(script, tmp_pa
     assert "wrong 0, lost 0, lines of errors 0 (required 0, 0, 0: met)" in capsys.readouterr().out
 
 
-def test_wrong_answers_are_noticed(script):
+def test_wrong_answers_are_noticed(soak):
     expected = np.arange(8.0)[None, :]
-    client = script.Client(0, {"abc": script.Asked(None, [b""], expected)}, 0)
+    client = soak.Client(0, {"abc": soak.Asked(None, [b""], expected)}, 0)
 
     def told(digits, change=0.0):
         answer = {"point": 0.0, "quantiles": dict(zip("abcde", [1.0, 2.0, 3.0, 4.0, 5.0 + change], strict=True)),
@@ -50,10 +40,10 @@ def test_wrong_answers_are_noticed(script):
     assert len(client.wrong) == 2
 
 
-def test_growth_and_losses_are_told(script):
+def test_growth_and_losses_are_told(soak):
     found = {"requests": 1, "minutes": 1.0, "clients": 1, "requests_per_second": 1.0, "p50_ms": 1.0, "p99_ms": 1.0,
              "statuses": {"200": 1}, "models_switched": 0, "servers": 1, "wrong": 0, "lost": 1, "lines_of_errors": 0,
              "codes_at_the_end": [0], "memory_growth": 0.2}  # fmt: skip
-    text = script.describe(found)
+    text = soak.describe(found)
     assert "lost 1, lines of errors 0 (required 0, 0, 0: NOT met)" in text
     assert "memory grew by 20.0% at most (required <= 10%: NOT met)" in text

@@ -1,18 +1,8 @@
 """The benchmark of streaming, on a file small enough to test."""
 
-import importlib
 import json
-from pathlib import Path
 
 import pytest
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def streaming(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("streaming")
 
 
 def test_reading_is_measured_and_resumed_after_a_kill(streaming, tmp_path, capsys):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from diffor.core.prediction import Prediction
+from diffor.training.loop import History
 
 BOUNDS = (0.0, 100.0)
 
@@ -13,6 +14,14 @@ def forty_rows():
     centre = rng.uniform(10, 90, 40)
     y = np.clip(centre + rng.normal(scale=8, size=40), *BOUNDS)
     return y, Prediction(np.clip(centre[:, None] + rng.normal(scale=8, size=(40, 200)), *BOUNDS))
+
+
+def a_history():
+    """Three looks at validation rows, the second of which was the best."""
+    looks = zip((0.5, 0.3, 0.2), (0.04, 0.02, 0.01), (3.0, 2.0, 2.5), strict=True)
+    records = [{"step": 10.0 * place, "seconds": float(place), "denoise": denoise, "increment": increment,
+                "valid_crps": crps} for place, (denoise, increment, crps) in enumerate(looks, 1)]  # fmt: skip
+    return History(records, best_step=20, best_score=2.0, steps=30)
 
 
 def line_labelled(ax, start):

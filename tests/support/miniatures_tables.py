@@ -214,3 +214,10 @@ def write_shoppers(folder: Path) -> Path:
         with gzip.open(folder / f"{name}.csv.gz", "wb") as file:
             file.write(text.encode())
     return folder
+
+
+def write_table_sets(root: Path) -> None:
+    """The four sets of tables below one folder."""
+    for write in (write_kuairec, write_kuairand, write_criteo):
+        write(root)
+    write_shoppers(root / "shoppers")

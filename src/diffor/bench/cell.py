@@ -95,8 +95,9 @@ def run_cell(cell: Cell, root: str | None = None) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of correlations with a constant, which are given as 0
         scores = score(dataset, prediction, x_test, y_test, cell)
-        if GRID_METRIC in dataset.metrics:
-            scores[GRID_METRIC] = score_on_grid(prediction, y_test, np.concatenate([problem.y, problem.y_valid]))
+    if GRID_METRIC in dataset.metrics:  # the grid lies over the targets of all rows to learn from
+        grid = metrics.training_grid(np.concatenate([problem.y, problem.y_valid]))
+        scores[GRID_METRIC] = float(metrics.crps_grid(y_test, prediction.cdf(grid[None]), grid))
     return {
         "tuning": tuning,
         "n_splits": None if dataset.count_splits is None else dataset.count_splits(root),
@@ -138,8 +139,7 @@ def ask(fitted: Fitted, x: pd.DataFrame, side: Mapping[str, Array]) -> Predictio
 
 def own_measurements(fitted: Any) -> dict[str, float]:
     """What a method that works in another process says about it, where it does; that process is ended."""
-    names = ("fit_seconds", "predict_seconds", "peak_bytes")
-    found = {name: getattr(fitted, name, None) for name in names}
+    found = {name: getattr(fitted, name, None) for name in ("fit_seconds", "predict_seconds", "peak_bytes")}
     if hasattr(fitted, "close"):
         fitted.close()
     return {name: float(value) for name, value in found.items() if value is not None}
@@ -153,33 +153,21 @@ def choose_rows(dataset: Dataset, samples: Samples, cell: Cell, root: str | None
 
     Where the protocol of a set names validation rows, these are they, and the limit holds for both parts together.
     """
-    if dataset.parts is not None:
+    valid, limit, of_valid = np.arange(0), cell.max_train_rows, None
+    if dataset.parts is None:
+        train, test = dataset.split(root, cell.seed)
+    else:
         train, valid, test = dataset.parts(root, cell.seed)
-        limits = share_limit(cell.max_train_rows, len(train), len(valid))
-        if len(valid):
-            return Parts(
-                draw_rows(train, limits[0], [_LIMIT, cell.seed]),
-                draw_rows(valid, limits[1], [_VALID, cell.seed]),
-                draw_rows(test, cell.max_test_rows, [_TEST, cell.seed]),
-            )
-    train, test = dataset.split(root, cell.seed)
-    train = draw_rows(train, cell.max_train_rows, [_LIMIT, cell.seed])
+        if limit is not None and len(valid):  # divided as the parts are, one row of each at least
+            of_valid = min(max(round(limit * len(valid) / (len(train) + len(valid))), 1), max(limit - 1, 1))
+            limit = max(limit - of_valid, 1)
+    train = draw_rows(train, limit, [_LIMIT, cell.seed])
     test = draw_rows(test, cell.max_test_rows, [_TEST, cell.seed])
+    if len(valid):
+        return Parts(train, draw_rows(valid, of_valid, [_VALID, cell.seed]), test)
     groups = None if samples.groups is None else samples.groups[train]
     chosen = choose_valid(len(train), cell.valid_share, [_VALID, cell.seed], groups)
     return Parts(train[~chosen], train[chosen], test)
-
-
-def share_limit(limit: int | None, n_train: int, n_valid: int) -> tuple[int | None, int | None]:
-    """A limit of rows divided between training and validation as these are, one of each at least.
-
-    >>> share_limit(90, 800, 100), share_limit(None, 800, 100)
-    ((80, 10), (None, None))
-    """
-    if limit is None:
-        return None, None
-    of_valid = min(max(round(limit * n_valid / max(n_train + n_valid, 1)), 1), max(limit - 1, 1))
-    return max(limit - of_valid, 1), of_valid
 
 
 def draw_rows(rows: Rows, limit: int | None, seed: list[int]) -> Rows:
@@ -188,10 +176,10 @@ def draw_rows(rows: Rows, limit: int | None, seed: list[int]) -> Rows:
     >>> len(draw_rows(np.arange(10), 4, [0])), draw_rows(np.arange(3), 4, [0]).tolist()
     (4, [0, 1, 2])
     """
-    if limit is None or len(rows) <= limit:
-        return np.asarray(rows, dtype=np.int64)
-    kept = np.random.default_rng(seed).permutation(len(rows))[:limit]
-    return np.asarray(rows, dtype=np.int64)[np.sort(kept)]
+    found = np.asarray(rows, dtype=np.int64)
+    if limit is None or len(found) <= limit:
+        return found
+    return found[np.sort(np.random.default_rng(seed).permutation(len(found))[:limit])]
 
 
 def choose_valid(n_rows: int, share: float, seed: list[int], groups: Rows | None = None) -> NDArray[np.bool_]:
@@ -200,14 +188,10 @@ def choose_valid(n_rows: int, share: float, seed: list[int], groups: Rows | None
     >>> choose_valid(10, 0.3, [0]).sum(), choose_valid(4, 0.5, [0], groups=np.array([7, 7, 8, 8])).sum()
     (np.int64(3), np.int64(2))
     """
-    generator, wanted = np.random.default_rng(seed), max(1, round(share * n_rows))
-    if groups is None:
-        chosen = np.zeros(n_rows, dtype=bool)
-        chosen[generator.permutation(n_rows)[:wanted]] = True
-        return chosen
+    groups = np.arange(n_rows) if groups is None else groups
     names, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    order = generator.permutation(len(names))
-    n_groups = int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1
+    order = np.random.default_rng(seed).permutation(len(names))
+    n_groups = int(np.searchsorted(np.cumsum(sizes[order]), max(1, round(share * n_rows)))) + 1
     taken = np.zeros(len(names), dtype=bool)
     taken[order[:n_groups]] = True
     return np.asarray(taken[codes])
@@ -228,19 +212,20 @@ def standardised(samples: Samples, rows: Rows) -> Samples:
 
 def make_problem(dataset: Dataset, samples: Samples, parts: Parts, cell: Cell) -> Problem:
     """What the method is told."""
+    x, y, side, groups = samples.x, samples.y, samples.side, samples.groups
     return Problem(
-        x=samples.x.iloc[parts.train],
-        y=samples.y[parts.train],
-        x_valid=samples.x.iloc[parts.valid],
-        y_valid=samples.y[parts.valid],
+        x=x.iloc[parts.train],
+        y=y[parts.train],
+        x_valid=x.iloc[parts.valid],
+        y_valid=y[parts.valid],
         n_grades=dataset.n_grades,
         bounds=dataset.bounds,
         seed=cell.seed,
         n_samples=cell.n_samples,
-        side={name: column[parts.train] for name, column in samples.side.items()},
-        side_valid={name: column[parts.valid] for name, column in samples.side.items()},
-        groups=None if samples.groups is None else samples.groups[parts.train],
-        groups_valid=None if samples.groups is None else samples.groups[parts.valid],
+        side={name: column[parts.train] for name, column in side.items()},
+        side_valid={name: column[parts.valid] for name, column in side.items()},
+        groups=None if groups is None else groups[parts.train],
+        groups_valid=None if groups is None else groups[parts.valid],
         keeps_validation=dataset.parts is not None,
     )
 
@@ -248,31 +233,22 @@ def make_problem(dataset: Dataset, samples: Samples, parts: Parts, cell: Cell) -
 # Tuning.
 
 
-def draw_trials(search: Mapping[str, list[Any]], trials: int, seed: int) -> list[dict[str, Any]]:
-    """Different settings drawn from the lists of values, as many as there are trials or combinations.
-
-    >>> draw_trials({"depth": [2, 4]}, trials=5, seed=0) in ([{"depth": 2}, {"depth": 4}], [{"depth": 4}, {"depth": 2}])
-    True
-    """
+def fit_tuned(peer: Peer, problem: Problem, cell: Cell) -> tuple[Fitted, dict[str, Any]]:
+    """Random search over different settings: the fit with the best CRPS on the validation rows, and what was tried."""
     from sklearn.model_selection import ParameterGrid, ParameterSampler
 
-    return list(ParameterSampler(search, min(trials, len(ParameterGrid(search))), random_state=_TUNING + seed))
-
-
-def fit_tuned(peer: Peer, problem: Problem, cell: Cell) -> tuple[Fitted, dict[str, Any]]:
-    """Random search: the fit with the best CRPS on the validation rows, and what was tried."""
     best: tuple[float, Fitted, dict[str, Any]] | None = None
     tried: list[dict[str, Any]] = []
-    for drawn in draw_trials(cell.search, cell.trials or 0, cell.seed):
+    n_trials = min(cell.trials or 0, len(ParameterGrid(cell.search)))
+    for drawn in ParameterSampler(cell.search, n_trials, random_state=_TUNING + cell.seed):
         started = time.perf_counter()
         record: dict[str, Any] = {"settings": drawn}
         try:
             fitted = peer.fit(problem, **{**cell.settings, **drawn})
-            record["valid_crps"] = valid_crps = float(
-                ask(fitted, problem.x_valid, problem.side_valid).crps(problem.y_valid).mean()
-            )
-            if best is None or valid_crps < best[0]:
-                best = valid_crps, fitted, drawn
+            crps = float(ask(fitted, problem.x_valid, problem.side_valid).crps(problem.y_valid).mean())
+            record["valid_crps"] = crps
+            if best is None or crps < best[0]:
+                best = crps, fitted, drawn
         except Exception as error:  # one bad combination is not the end of the search
             record["error"] = f"{type(error).__name__}: {error}"[:300]
         tried.append({**record, "seconds": round(time.perf_counter() - started, 4)})
@@ -334,12 +310,6 @@ def score(dataset: Dataset, prediction: Prediction, x: pd.DataFrame, y: Array, c
         drawn = dataset.truth(x, cell.n_samples, cell.seed)
         scores["crps_truth"] = metrics.crps_samples(y, drawn)
     return {name: float(value) for name, value in scores.items()}
-
-
-def score_on_grid(prediction: Prediction, y: Array, y_train: Array) -> float:
-    """CRPS on the benchmark's grid, which lies over the targets of all rows to learn from, validation rows too."""
-    grid = metrics.training_grid(y_train)
-    return float(metrics.crps_grid(y, prediction.cdf(grid[None]), grid))
 
 
 def score_grades(prediction: Prediction, y: Array, n_grades: int) -> dict[str, float]:

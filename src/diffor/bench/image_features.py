@@ -73,32 +73,26 @@ def image_features(given: Mapping[str, Any], where: str = "images") -> ImageFeat
     >>> image_features({"encoder": "small"})
     ImageFeatures(encoder='small', side=64, pooling='mean+max', weights=None, columns=True)
     """
-    known = [entry.name for entry in fields(ImageFeatures)]
+    from diffor.encoders.images.networks import IMAGE_ENCODERS, POOLINGS, TIMM
+
+    known, names = [entry.name for entry in fields(ImageFeatures)], (*IMAGE_ENCODERS, NONE)
     for key in given:
         if key not in known:
             raise UserError(f"{where} may hold {', '.join(known)}, but got {key!r}{did_you_mean(key, known)}")
-    encoder = given.get("encoder")
-    settings = ImageFeatures(**{**given, "encoder": default_encoder() if encoder is None else encoder})
-    _check(settings, where)
-    return settings if settings.side else replace(settings, side=SIDES.get(settings.encoder, 224))
-
-
-def _check(settings: ImageFeatures, where: str) -> None:
-    from diffor.encoders.images.networks import IMAGE_ENCODERS, POOLINGS, TIMM
-
-    names, encoder = (*IMAGE_ENCODERS, NONE), settings.encoder
-    if not isinstance(encoder, str) or (encoder not in names and not encoder.startswith(TIMM)):
-        hint = did_you_mean(str(encoder), names)
-        raise UserError(f"encoder of {where} must be one of {', '.join(names)}, or {TIMM}NAME, "
-                         f"but got {encoder!r}{hint}")  # fmt: skip
-    if not isinstance(settings.side, int) or isinstance(settings.side, bool) or settings.side < 0:
-        raise UserError(f"side of {where} must be a number of pixels, but got {settings.side!r}; write side = 160")
-    if settings.pooling not in POOLINGS:
-        raise UserError(f"pooling of {where} must be one of {', '.join(POOLINGS)}, but got {settings.pooling!r}")
-    if not isinstance(settings.columns, bool):
-        raise UserError(f"columns of {where} must be true or false, but got {settings.columns!r}")
-    if not isinstance(settings.weights, (str, type(None))):
-        raise UserError(f"weights of {where} must be a path in quotes, but got {settings.weights!r}")
+    encoder = default_encoder() if given.get("encoder") is None else given["encoder"]
+    found = ImageFeatures(**{**given, "encoder": encoder})
+    is_named = isinstance(encoder, str) and (encoder in names or encoder.startswith(TIMM))
+    rules = {
+        "encoder": (is_named, f"one of {', '.join(names)}, or {TIMM}NAME", did_you_mean(str(encoder), names)),
+        "side": (type(found.side) is int and found.side >= 0, "a number of pixels", "; write side = 160"),
+        "pooling": (found.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}", ""),
+        "columns": (isinstance(found.columns, bool), "true or false", ""),
+        "weights": (isinstance(found.weights, (str, type(None))), "a path in quotes", ""),
+    }
+    for key, (is_right, rule, hint) in rules.items():
+        if not is_right:
+            raise UserError(f"{key} of {where} must be {rule}, but got {getattr(found, key)!r}{hint}")
+    return found if found.side else replace(found, side=SIDES.get(encoder, 224))
 
 
 # Features.
@@ -118,35 +112,37 @@ def with_features(samples: Samples, dataset: Dataset, settings: ImageFeatures, r
     folder = data_root(root, dataset.name)
     paths = [os.path.relpath(path, folder) for path in samples.x[dataset.image_column]]
     names, places = np.unique(paths, return_inverse=True)
-    features = _read_features(embed_dataset(dataset.name, list(names), settings, folder))
+    file = embed_dataset(dataset.name, list(names), settings, folder)
+    features = pd.read_parquet(file).drop(columns="path").iloc[places].reset_index(drop=True)
     others = samples.x.drop(columns=dataset.image_column).reset_index(drop=True)
-    return replace(samples, x=pd.concat([others, features.iloc[places].reset_index(drop=True)], axis=1))
+    return replace(samples, x=pd.concat([others, features], axis=1))
 
 
 def embed_dataset(name: str, paths: list[str], settings: ImageFeatures, folder: Path) -> Path:
     """The file of the features of a data set's pictures, made now where the cache does not hold it.
 
-    Its name tells settings and pictures apart, so that a file that exists is right, and is found without a network.
+    Its name tells settings and pictures apart, so that a file that exists is right, and is found without a network:
+    features by other networks and of data sets below other folders, and pictures that changed.
     """
     cache = cache_folder(folder) / "features"
     require_pyarrow(cache)
+    weights = None if settings.weights is None else _state(Path(settings.weights))
+    facts = [VERSION, settings.side, settings.pooling, weights, os.path.relpath(folder, cache)]
     encoder = re.sub(r"[^\w.-]", "-", settings.encoder)
-    kind = f"{name}-{encoder}-{_digest_of_settings(settings, folder, cache)}"
-    out = cache / f"{kind}-{_digest_of_pictures(paths, folder)}.parquet"
-    if not out.exists():
-        with locked(cache):  # cells that run at a time need the same features
-            _embed(paths, settings, folder, out)
-            for outdated in set(cache.glob(f"{kind}-*.parquet")) - {out}:
-                outdated.unlink()
-    return out
-
-
-def _embed(paths: list[str], settings: ImageFeatures, folder: Path, out: Path) -> None:
+    kind = f"{name}-{encoder}-{_digest(facts)}"
+    out = cache / f"{kind}-{_digest([(path, *_state(folder / path)) for path in paths])}.parquet"
+    if out.exists():
+        return out
     from diffor.encoders.images.embedding import embed_images
     from diffor.encoders.images.inputs import ImageInputs
 
-    inputs = ImageInputs(side=settings.side, crop=1.0, n_workers=0 if len(paths) < FEWEST_FOR_WORKERS else None)
-    embed_images(paths, make_encoder(settings), out, inputs=inputs, root=folder, overwrite=True)
+    n_workers = 0 if len(paths) < FEWEST_FOR_WORKERS else None
+    with locked(cache):  # cells that run at a time need the same features
+        inputs = ImageInputs(side=settings.side, crop=1.0, n_workers=n_workers)
+        embed_images(paths, make_encoder(settings), out, inputs=inputs, root=folder, overwrite=True)
+        for outdated in set(cache.glob(f"{kind}-*.parquet")) - {out}:
+            outdated.unlink()
+    return out
 
 
 def make_encoder(settings: ImageFeatures) -> Encoder:
@@ -155,23 +151,11 @@ def make_encoder(settings: ImageFeatures) -> Encoder:
 
     from diffor.encoders.images.networks import make_image_encoder
 
-    options: dict[str, Any] = {"pooling": settings.pooling}
-    if settings.weights is not None:
-        options["weights"] = settings.weights
+    options = {"pooling": settings.pooling} | ({} if settings.weights is None else {"weights": settings.weights})
     is_untrained = settings.encoder == UNTRAINED and settings.weights is None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return make_image_encoder(settings.encoder, freeze=not is_untrained, **options)
-
-
-def _digest_of_settings(settings: ImageFeatures, folder: Path, cache: Path) -> str:
-    """Tells features by other networks, and of data sets below other folders, apart."""
-    weights = None if settings.weights is None else _state(Path(settings.weights))
-    return _digest([VERSION, settings.side, settings.pooling, weights, os.path.relpath(folder, cache)])
-
-
-def _digest_of_pictures(paths: list[str], folder: Path) -> str:
-    return _digest([(path, *_state(folder / path)) for path in paths])
 
 
 def _state(path: Path) -> tuple[int, int]:
@@ -181,12 +165,3 @@ def _state(path: Path) -> tuple[int, int]:
 
 def _digest(content: object) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:8]
-
-
-def _read_features(path: Path) -> pd.DataFrame:
-    from pyarrow import parquet
-
-    table = parquet.read_table(path).drop_columns(["path"])
-    values = np.stack([column.to_numpy() for column in table.columns], axis=1)
-    features: pd.DataFrame = pd.DataFrame(values, columns=table.column_names)
-    return features

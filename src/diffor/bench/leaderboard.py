@@ -7,8 +7,9 @@ results. Values and grades are two competitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from diffor.bench.cell import N_PIT_BINS
+from diffor.reports.significance import holm, signed_rank_p
 
 Array = NDArray[np.float64]
 Line = dict[str, Any]
@@ -81,6 +83,11 @@ def names_in(cells: Cells, part: int) -> list[str]:
     return list(dict.fromkeys(str(place[part]) for place in cells))
 
 
+def good_cells(cells: Cells) -> Cells:
+    """The cells that went well."""
+    return {place: line for place, line in cells.items() if line["status"] == "ok"}
+
+
 def missing_cells(cells: Cells) -> dict[str, list[str]]:
     """For each method the data sets of its tasks where some seed has no line, with those seeds."""
     found: dict[str, list[str]] = {}
@@ -99,205 +106,131 @@ def missing_cells(cells: Cells) -> dict[str, list[str]]:
 
 def common_seeds(cells: Cells, dataset: str, methods: Sequence[str]) -> list[int]:
     """Seeds at which all methods have results on a data set."""
-    known = [
-        {seed for (name, other, seed), line in cells.items()
-         if (name, other) == (dataset, method) and line["status"] == "ok"}
-        for method in methods
-    ]  # fmt: skip
+    places = good_cells(cells).keys()
+    known = [{seed for name, other, seed in places if (name, other) == (dataset, method)} for method in methods]
     return sorted(set.intersection(*known)) if known else []
 
 
 def ranked_methods(cells: Cells) -> list[str]:
     """Methods that have results on enough data sets to be ranked."""
-    n_datasets = len(names_in(cells, 0))
-    known: dict[str, set[str]] = {}
-    for (dataset, method, _), line in cells.items():
-        if line["status"] == "ok":
-            known.setdefault(method, set()).add(dataset)
-    return [method for method in names_in(cells, 1) if len(known.get(method, ())) >= RANKED_SHARE * n_datasets]
+    known = {(dataset, method) for dataset, method, _ in good_cells(cells)}
+    datasets = names_in(cells, 0)
+    return [
+        method
+        for method in names_in(cells, 1)
+        if sum((dataset, method) in known for dataset in datasets) >= RANKED_SHARE * len(datasets)
+    ]
 
 
 # Comparing.
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two methods: on how many data sets the first is better, equal or worse, and how sure the difference is."""
-
-    first: str
-    second: str
-    wins: int
-    ties: int
-    losses: int
-    p: float
-    """Of the Wilcoxon signed-rank test over data sets."""
-    p_holm: float = 1.0
-    """The same, corrected for the number of pairs."""
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """Methods by one measure. **Shape:** means, spreads and ranks ``(datasets, methods)``, best mean rank first."""
+    """Methods by one measure, best mean rank first. **Shape:** means and spreads ``(datasets, methods)``."""
 
     measure: Measure
-    methods: tuple[str, ...]
-    datasets: tuple[str, ...]
+    means: pd.DataFrame
+    spreads: pd.DataFrame
+    """Standard deviations over the seeds, 0 where there is one."""
     seeds: Mapping[str, tuple[int, ...]]
     """Seeds over which the means of a data set are taken."""
-    means: Array
-    spreads: Array
-    """Standard deviations over the seeds, 0 where there is one."""
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Data sets that are not compared on, with the methods that have no results there."""
 
+    @property
+    def methods(self) -> list[str]:
+        """Names of the methods, best mean rank first."""
+        return list(self.means.columns)
+
+    @property
+    def datasets(self) -> list[str]:
+        """Names of the data sets."""
+        return list(self.means.index)
+
     @cached_property
-    def ranks(self) -> Array:
+    def errors(self) -> pd.DataFrame:
+        """The means, turned round where greater is better."""
+        return -self.means if self.measure.greater_is_better else self.means
+
+    @cached_property
+    def ranks(self) -> pd.DataFrame:
         """Ranks on each data set, 1 is best; equals share the mean of their ranks."""
-        return rank(self.means, self.measure.greater_is_better)
+        ranks: pd.DataFrame = self.errors.rank(axis=1)
+        return ranks
+
+    @cached_property
+    def is_best(self) -> pd.DataFrame:
+        """Which methods reach the best mean of a data set."""
+        is_best: pd.DataFrame = self.errors.eq(self.errors.min(axis=1), axis=0)
+        return is_best
 
     @property
-    def mean_ranks(self) -> Array:
-        """Mean over data sets. **Shape:** ``(methods,)``."""
-        return np.asarray(self.ranks.mean(axis=0))
-
-    @property
-    def best(self) -> NDArray[np.bool_]:
-        """Which methods reach the best mean of a data set. **Shape:** ``(datasets, methods)``."""
-        sign = -1 if self.measure.greater_is_better else 1
-        return np.asarray(sign * self.means == (sign * self.means).min(axis=1, keepdims=True))
-
-    @property
-    def wins(self) -> NDArray[np.int64]:
-        """Number of data sets on which a method is the best, or one of several. **Shape:** ``(methods,)``."""
-        return np.asarray(self.best.sum(axis=0))
-
-    @property
-    def relative(self) -> Array:
-        """How far from the best, mean over data sets: score / best, or best - score where greater is better.
-
-        **Shape:** ``(methods,)``.
-        """
-        if self.measure.greater_is_better:
-            return np.asarray((self.means.max(axis=1, keepdims=True) - self.means).mean(axis=0))
-        lowest = self.means.min(axis=1, keepdims=True)
-        known = lowest[:, 0] > 0
-        if not known.any():
-            return np.full(len(self.methods), np.nan)
-        return np.asarray((self.means[known] / lowest[known]).mean(axis=0))
-
-    def column(self, method: str) -> Array:
-        """Means of one method. **Shape:** ``(datasets,)``."""
-        return np.asarray(self.means[:, self.methods.index(method)])
+    def relative(self) -> pd.Series[float]:
+        """How far from the best, mean over data sets: score / best, or best - score where greater is better."""
+        best = self.errors.min(axis=1)
+        far = self.errors.sub(best, axis=0)
+        if not self.measure.greater_is_better:
+            far = self.errors[best > 0].div(best[best > 0], axis=0)
+        mean: pd.Series[float] = far.mean()
+        return mean
 
 
 def compare(cells: Cells, measure: Measure, methods: Sequence[str] | None = None) -> Comparison | None:
     """Methods by a measure, on the data sets of its task where all have results; None where nothing can be compared."""
     cells = of_task(cells, measure.task)
     measured = {place[0] for place, line in cells.items() if measure.name in line.get("metrics", {})}
-    if not measured:
-        return None
     cells = {place: line for place, line in cells.items() if place[0] in measured}  # some measures are of few data sets
-    scores = _score_table(cells, measure)
-    wanted = ranked_methods(cells) if methods is None else methods
-    scores = scores[[name for name in names_in(cells, 1) if name in wanted and scores[name].notna().any()]]
-    common = scores.dropna()
-    if scores.empty or common.empty:
+    found = {place: line["metrics"].get(measure.name) for place, line in good_cells(cells).items()}
+    if not found:
         return None
-    by_dataset = {str(name): found for name, found in common.groupby(level="dataset", sort=False)}
-    means = np.array([found.to_numpy().mean(axis=0) for found in by_dataset.values()])
-    spreads = np.array([found.std().fillna(0.0).to_numpy() for found in by_dataset.values()])
-    order = np.argsort(rank(means, measure.greater_is_better).mean(axis=0), kind="stable")
+    scores = pd.Series(found, dtype=float).unstack(1)  # a row for each data set and seed, NaN where a cell has none
+    wanted = ranked_methods(cells) if methods is None else methods
+    names = [name for name in names_in(cells, 1) if name in wanted and name in scores]
+    scores = scores.reindex(names_in(cells, 0), level=0)[names]
+    by_dataset = scores.dropna().groupby(level=0, sort=False)
+    means = by_dataset.agg(lambda column: np.mean(column.to_numpy()))  # pandas' own mean rounds otherwise
+    spreads = by_dataset.std().fillna(0.0)
+    if means.empty:
+        return None
+    everything = scores.groupby(level=0, sort=False).count().reindex(names_in(cells, 0), fill_value=0)
     left_out = {
-        str(name): tuple(found.columns[found.isna().all()]) or tuple(scores)
-        for name, found in scores.groupby(level="dataset", sort=False)
-        if name not in by_dataset
+        name: tuple(counts.index[counts == 0]) or tuple(names)
+        for name, counts in everything.iterrows()
+        if name not in means.index
     }
-    seeds = {name: tuple(found.index.get_level_values("seed")) for name, found in by_dataset.items()}
-    methods = tuple(scores.columns[order])
-    return Comparison(measure, methods, tuple(by_dataset), seeds, means[:, order], spreads[:, order], left_out)
-
-
-def _score_table(cells: Cells, measure: Measure) -> pd.DataFrame:
-    """Scores by data set and seed, a column for each method; NaN where a cell has none."""
-    rows = [
-        (*place, line["metrics"].get(measure.name, np.nan) if line["status"] == "ok" else np.nan)
-        for place, line in cells.items()
-    ]
-    frame = pd.DataFrame(rows, columns=["dataset", "method", "seed", "score"])
-    table = frame.pivot(index=["dataset", "seed"], columns="method", values="score")
-    ordered: pd.DataFrame = table.reindex(names_in(cells, 0), level="dataset")
-    return ordered
-
-
-def rank(values: Array, greater_is_better: bool = False) -> Array:
-    """Ranks along the last axis from 1, the best; equal values share the mean of their ranks. **Shape:** kept.
-
-    >>> rank(np.array([3.0, 1.0, 3.0, 2.0])).tolist(), rank(np.array([3.0, 1.0]), greater_is_better=True).tolist()
-    ([3.5, 1.0, 3.5, 2.0], [1.0, 2.0])
-    """
-    from scipy.stats import rankdata  # here, since importing scipy.stats takes long
-
-    return np.asarray(rankdata(-values if greater_is_better else values, axis=-1))
+    seeds = {str(name): tuple(rows.index.get_level_values(1)) for name, rows in by_dataset}
+    order = (-means if measure.greater_is_better else means).rank(axis=1).mean().sort_values(kind="stable").index
+    return Comparison(measure, means[order], spreads[order], seeds, left_out)
 
 
 # Testing.
 
 
-def compare_pairs(comparison: Comparison) -> list[Pair]:
-    """All pairs of methods, each with the better-ranked one first; the tests are corrected for their number."""
-    methods = comparison.methods
-    pairs = [
-        _pair(comparison, first, second)
-        for place, first in enumerate(methods)
-        for second in methods[place + 1 :]
+def compare_pairs(comparison: Comparison) -> list[dict[str, Any]]:
+    """All pairs of methods, the better-ranked one ``first``: on how many data sets it wins, ties and loses, and p.
+
+    These are of the Wilcoxon signed-rank test over data sets: ``p`` plain, ``p_holm`` corrected for their number.
+    """
+    pairs = list(combinations(comparison.methods, 2))
+    gains = [differences(comparison, first, second) for first, second in pairs]
+    plain = [signed_rank_p(gain) for gain in gains]
+    return [
+        {"first": first, "second": second, "wins": int((gain > 0).sum()), "ties": int((gain == 0).sum()),
+         "losses": int((gain < 0).sum()), "p": p, "p_holm": p_holm}
+        for (first, second), gain, p, p_holm in zip(pairs, gains, plain, holm(plain).tolist(), strict=True)
     ]  # fmt: skip
-    corrected = holm([pair.p for pair in pairs])
-    return [replace(pair, p_holm=p_holm) for pair, p_holm in zip(pairs, corrected, strict=True)]
 
 
-def _pair(comparison: Comparison, first: str, second: str) -> Pair:
-    ours, theirs = comparison.column(first), comparison.column(second)
-    gain = ours - theirs if comparison.measure.greater_is_better else theirs - ours
-    wins, losses = int((gain > 0).sum()), int((gain < 0).sum())
-    p = signed_rank_p(differences(ours, theirs, comparison.measure.greater_is_better))
-    return Pair(first, second, wins, len(gain) - wins - losses, losses, p)
-
-
-def differences(first: Array, second: Array, greater_is_better: bool) -> Array:
-    """What the signed-rank test orders by size: logarithms of ratios for errors, whose units differ between data sets.
+def differences(comparison: Comparison, first: str, second: str) -> Array:
+    """By how much the first of two methods is better: the logarithm of the ratio of errors, whose units differ.
 
     Scores that are better when greater, as correlations are, have no units and are subtracted. **Shape:** ``(d,)``.
     """
-    if greater_is_better or min(first.min(), second.min()) <= 0:
-        return np.asarray(first - second)
-    return np.asarray(np.log(first / second))
-
-
-def signed_rank_p(values: Array) -> float:
-    """Two-sided p of the Wilcoxon signed-rank test; zeros are left out, and nothing but zeros gives 1.
-
-    >>> round(signed_rank_p(np.array([1.0, 2.0, 3.0, 4.0, 5.0])), 4), signed_rank_p(np.zeros(3))
-    (0.0625, 1.0)
-    """
-    from scipy.stats import wilcoxon
-
-    values = values[values != 0]
-    return float(wilcoxon(values).pvalue) if len(values) else 1.0
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """Holm's correction of several p, in their order.
-
-    By hand: statsmodels is no package that a report needs, and imports for a second; scipy has no correction of Holm.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order, p = np.argsort(values, kind="stable"), np.asarray(values, dtype=np.float64)
-    reached = np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order])
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(reached, 1.0)
-    return [float(value) for value in corrected]
+    ours, theirs = comparison.errors[first].to_numpy(), comparison.errors[second].to_numpy()
+    if comparison.measure.greater_is_better or min(ours.min(), theirs.min()) <= 0:
+        return np.asarray(theirs - ours)
+    return np.asarray(np.log(theirs / ours))
 
 
 @dataclass(frozen=True)
@@ -311,12 +244,12 @@ class CriticalDifference:
 
 def critical_difference(comparison: Comparison) -> CriticalDifference | None:
     """The critical difference at 0.05, or None where methods or data sets are too few."""
-    n_datasets, n_methods = comparison.ranks.shape
+    n_datasets, n_methods = comparison.means.shape
     if n_datasets < FEWEST_DATASETS or n_methods < 3:
         return None
-    from scipy.stats import friedmanchisquare, studentized_range
+    from scipy.stats import friedmanchisquare, studentized_range  # here, since importing scipy.stats takes long
 
-    test = friedmanchisquare(*comparison.ranks.T)
+    test = friedmanchisquare(*comparison.ranks.to_numpy().T)
     quantile = float(studentized_range.ppf(1 - SIGNIFICANT, n_methods, np.inf)) / np.sqrt(2)
     difference = quantile * np.sqrt(n_methods * (n_methods + 1) / (6 * n_datasets))
     return CriticalDifference(float(test.statistic), float(test.pvalue), float(difference))
@@ -325,18 +258,21 @@ def critical_difference(comparison: Comparison) -> CriticalDifference | None:
 # Time, calibration.
 
 
-def table_of(cells: Cells, comparison: Comparison, of: Callable[[Line], Any]) -> Array:
-    """What ``of`` reads from a line, mean over seeds. **Shape:** ``(datasets, methods, ...)``."""
-    return np.array([
-        [np.mean([of(cells[dataset, method, seed]) for seed in seeds], axis=0) for method in comparison.methods]
-        for dataset, seeds in comparison.seeds.items()
-    ])  # fmt: skip
+def table_of(cells: Cells, comparison: Comparison, of: Callable[[Line], float]) -> pd.DataFrame:
+    """What ``of`` reads from a line, mean over seeds. **Shape:** ``(datasets, methods)``."""
+    means = {
+        method: [np.mean([of(cells[dataset, method, seed]) for seed in seeds])
+                 for dataset, seeds in comparison.seeds.items()]
+        for method in comparison.methods
+    }  # fmt: skip
+    table: pd.DataFrame = pd.DataFrame(means, index=comparison.datasets)
+    return table
 
 
-def seconds_by_method(cells: Cells, comparison: Comparison, of: Callable[[Line], float]) -> dict[str, float]:
+def seconds_by_method(cells: Cells, comparison: Comparison, of: Callable[[Line], float]) -> pd.Series[float]:
     """Geometric mean over the compared data sets of what ``of`` reads from a line, for each method."""
-    means = np.exp(np.log(np.maximum(1e-6, table_of(cells, comparison, of))).mean(axis=0))
-    return dict(zip(comparison.methods, means.tolist(), strict=True))
+    seconds: pd.Series[float] = np.exp(np.log(table_of(cells, comparison, of).clip(lower=1e-6)).mean())
+    return seconds
 
 
 def fit_seconds(line: Line) -> float:
@@ -349,12 +285,19 @@ def predict_seconds(line: Line) -> float:
     return 1000 * float(line["predict_seconds"]) / float(line["n_test"])
 
 
-def mean_calibration(cells: Cells, comparison: Comparison) -> tuple[list[float], dict[str, list[float]]]:
-    """Levels, and for each method the coverage at them, averaged over seeds and then over the compared data sets."""
+def mean_calibration(cells: Cells, comparison: Comparison) -> pd.DataFrame:
+    """Coverage averaged over seeds and then over the compared data sets. **Shape:** ``(levels, methods)``."""
     dataset, seeds = next(iter(comparison.seeds.items()))
     levels: list[float] = cells[dataset, comparison.methods[0], seeds[0]]["calibration"]["levels"]
-    curves = table_of(cells, comparison, lambda line: line["calibration"]["coverage"]).mean(axis=0)
-    return levels, dict(zip(comparison.methods, curves.tolist(), strict=True))
+    means = {
+        method: np.mean([
+            np.mean([cells[dataset, method, seed]["calibration"]["coverage"] for seed in seeds], axis=0)
+            for dataset, seeds in comparison.seeds.items()
+        ], axis=0)
+        for method in comparison.methods
+    }  # fmt: skip
+    curves: pd.DataFrame = pd.DataFrame(means, index=levels)
+    return curves
 
 
 def middle_share(line: Line) -> float:
@@ -368,11 +311,6 @@ def middle_share(line: Line) -> float:
     if len(shares) != N_PIT_BINS:
         return float(line["metrics"]["coverage_90"])
     return float(sum(shares[1:-1]))
-
-
-def coverage_table(cells: Cells, comparison: Comparison) -> Array:
-    """Truths in the middle 90 % of their distributions, mean over seeds. **Shape:** ``(datasets, methods)``."""
-    return table_of(cells, comparison, middle_share)
 
 
 # As JSON.
@@ -390,28 +328,27 @@ def leaderboard_numbers(cells: Cells, methods: Sequence[str] | None = None) -> d
 
 def _comparison_numbers(cells: Cells, comparison: Comparison) -> dict[str, Any]:
     critical = critical_difference(comparison)
-    fit = seconds_by_method(cells, comparison, fit_seconds)
-    predict = seconds_by_method(cells, comparison, predict_seconds)
-    relative = [None if np.isnan(value) else float(value) for value in comparison.relative]
-    coverage = coverage_table(cells, comparison).mean(axis=0)
+    by_method = pd.DataFrame({
+        "mean_rank": comparison.ranks.mean(),
+        "relative": comparison.relative,
+        "coverage_90": table_of(cells, comparison, middle_share).mean(),
+        "fit_seconds": seconds_by_method(cells, comparison, fit_seconds),
+        "predict_seconds_per_1000_rows": seconds_by_method(cells, comparison, predict_seconds),
+    })  # fmt: skip
     return {
         "greater_is_better": comparison.measure.greater_is_better,
-        "datasets": list(comparison.datasets),
+        "datasets": comparison.datasets,
         "left_out": {name: list(methods) for name, methods in comparison.left_out.items()},
         "seeds": {name: list(seeds) for name, seeds in comparison.seeds.items()},
         "methods": {
             method: {
-                "mean_rank": float(comparison.mean_ranks[place]),
-                "wins": int(comparison.wins[place]),
-                "relative": relative[place],
-                "coverage_90": float(coverage[place]),
-                "fit_seconds": fit[method],
-                "predict_seconds_per_1000_rows": predict[method],
-                "means": dict(zip(comparison.datasets, comparison.means[:, place].tolist(), strict=True)),
-                "spreads": dict(zip(comparison.datasets, comparison.spreads[:, place].tolist(), strict=True)),
+                **{name: None if np.isnan(value) else value for name, value in by_method.loc[method].to_dict().items()},
+                "wins": int(comparison.is_best[method].sum()),
+                "means": comparison.means[method].to_dict(),
+                "spreads": comparison.spreads[method].to_dict(),
             }
-            for place, method in enumerate(comparison.methods)
+            for method in comparison.methods
         },
-        "pairs": [vars(pair) for pair in compare_pairs(comparison)],
+        "pairs": compare_pairs(comparison),
         "critical_difference": None if critical is None else vars(critical),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffor.bench.leaderboard import Cells, Line, common_seeds, names_in
+from diffor.bench.leaderboard import Cells, Line, common_seeds, good_cells, names_in
 
 MEANS = ("mae", "mae_native", "cs", "crps", "crps_truth", "coverage_90", "width_90", "interval_score_90", "held_90",
          "held_width_90", "accuracy", "rps")  # fmt: skip
@@ -30,7 +30,7 @@ def pool_left_out(cells: Cells) -> Cells:
     pooled: Cells = {}
     for dataset in names_in(cells, 0):
         own = {place: line for place, line in cells.items() if place[0] == dataset}
-        good = {place: line for place, line in own.items() if line["status"] == "ok"}
+        good = good_cells(own)
         n_splits = max((line.get("n_splits") or 0 for line in good.values()), default=0)
         methods = names_in(good, 1)
         seeds = common_seeds(good, dataset, methods)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 
-from diffor.bench.leaderboard import Cells, Line, names_in
+from diffor.bench.leaderboard import Cells, Line, good_cells, names_in
 from diffor.bench.peers import METHOD
-from diffor.bench.published import Column, Figure, Published, read_published
+from diffor.bench.published import Column, Figure, read_published
 from diffor.reports.html import Heading, Paragraph, Section, Table
 
 OURS, PUBLISHED = "ours", "published"
@@ -43,49 +44,36 @@ class PaperTable:
     """The result lines behind ``ours``."""
 
     @property
-    def caveats(self) -> list[str]:
-        """What to keep in mind about the figures, each once, in the order of the table."""
+    def marks(self) -> dict[str, str]:
+        """What to keep in mind about the figures, each once in the order of the table, with its letter or two."""
         figures = (figure for by_metric in self.published.values() for figure in by_metric.values())
-        return list(dict.fromkeys(text for figure in figures for text in figure.caveats))
+        letters = [*ascii_lowercase, *map("".join, product(ascii_lowercase, repeat=2))]
+        return dict(zip(dict.fromkeys(text for one in figures for text in one.caveats), letters, strict=False))
 
 
 def paper_tables(cells: Cells, methods: Sequence[str] | None = None) -> list[PaperTable]:
     """A table for each data set of the paper that has results; ``methods`` are those of ours to show, all if None."""
-    good = {place: line for place, line in cells.items() if line["status"] == "ok"}
-    shown = names_in(good, 1) if methods is None else list(methods)
-    paper = read_published()
+    good = {place: line for place, line in good_cells(cells).items() if methods is None or place[1] in methods}
     tables = []
-    for dataset in names_in(good, 0):
-        lines = tuple(line for (name, method, _), line in good.items() if name == dataset and method in shown)
-        columns = paper.columns(lines[0]["dataset"]) if lines else ()
-        if columns:
-            tables.append(_table(dataset, columns, lines, paper))
+    for title in names_in(good, 0):
+        lines = tuple(line for place, line in good.items() if place[0] == title)
+        dataset = lines[0]["dataset"]
+        columns = read_published().columns(dataset)
+        if not columns:
+            continue
+        figures: dict[str, dict[str, Figure]] = {}
+        for column in columns:
+            for figure in read_published().figures(dataset, column.metric):
+                figures.setdefault(figure.method, {})[column.metric] = figure
+        ours: dict[str, dict[str, OurScore]] = {str(line["method"]): {} for line in lines}
+        for method, column in product(ours, columns):
+            of_method = [line["metrics"] for line in lines if line["method"] == method]
+            values = [metrics[column.metric] for metrics in of_method if column.metric in metrics]
+            if values:
+                spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+                ours[method][column.metric] = OurScore(float(np.mean(values)), spread, len(values))
+        tables.append(PaperTable(title, columns, ours, figures, lines))
     return tables
-
-
-def _table(dataset: str, columns: tuple[Column, ...], lines: tuple[Line, ...], paper: Published) -> PaperTable:
-    figures: dict[str, dict[str, Figure]] = {}
-    for column in columns:
-        for figure in paper.figures(lines[0]["dataset"], column.metric):
-            figures.setdefault(figure.method, {})[column.metric] = figure
-    names = dict.fromkeys(str(line["method"]) for line in lines)
-    return PaperTable(
-        dataset,
-        columns,
-        {name: _our_scores([line for line in lines if line["method"] == name], columns) for name in names},
-        figures,
-        lines,
-    )
-
-
-def _our_scores(lines: Sequence[Line], columns: Sequence[Column]) -> dict[str, OurScore]:
-    scores = {}
-    for column in columns:
-        values = [line["metrics"][column.metric] for line in lines if column.metric in line["metrics"]]
-        if values:
-            spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-            scores[column.metric] = OurScore(float(np.mean(values)), spread, len(values))
-    return scores
 
 
 # As parts of a page.
@@ -98,77 +86,52 @@ def paper_sections(tables: Sequence[PaperTable]) -> list[Section]:
     sections: list[Section] = [Heading("Beside the paper"), Paragraph(INTRODUCTION)]
     for table in tables:
         sections += [Heading(f"{table.dataset}: ours and published", 3), _page_table(table)]
-        sections += [Paragraph(f"[{mark}] {text}") for text, mark in _marks(table).items()]
+        sections += [Paragraph(f"[{mark}] {text}") for text, mark in table.marks.items()]
     return sections
 
 
 def _page_table(table: PaperTable) -> Table:
-    marks = _marks(table)
-    rows = [
-        (method, OURS, *(_our_cell(scores.get(column.metric), column) for column in table.columns))
-        for method, scores in table.ours.items()
-    ]
-    rows += [
-        (
-            _published_name(table, method),
-            PUBLISHED,
-            *(_figure_cell(figures.get(c.metric), marks) for c in table.columns),
-        )
-        for method, figures in table.published.items()
-    ]
-    headings = (f"{column.metric} ({column.unit}, {column.direction} is better)" for column in table.columns)
+    marks, columns = table.marks, table.columns
+
+    def ours(score: OurScore | None, column: Column) -> str:
+        if score is None:
+            return "-"
+        mean, spread = (column.in_paper_units(value) for value in (score.mean, score.spread))
+        return f"{mean:.4g} ± {spread:.2g}" if score.n_seeds > 1 else f"{mean:.4g}"
+
+    def published(figure: Figure | None) -> str:
+        if figure is None:
+            return "-"
+        notes = ", ".join(marks[text] for text in figure.caveats)
+        return f"{figure.printed} [{notes}]" if notes else figure.printed
+
+    rows = [(method, OURS, *(ours(scores.get(column.metric), column) for column in columns))
+            for method, scores in table.ours.items()]  # fmt: skip
+    for method, figures in table.published.items():
+        implemented = {name for figure in figures.values() for name in figure.ours}
+        here = [name for name in table.ours if name.removeprefix(METHOD) in implemented]
+        title = f"{method} (here {', '.join(here)})" if here else method
+        rows.append((title, PUBLISHED, *(published(figures.get(column.metric)) for column in columns)))
+    headings = (f"{column.metric} ({column.unit}, {column.direction} is better)" for column in columns)
     return Table(_caption(table), ("method", "source", *headings), tuple(rows), sortable=True)
 
 
-def _marks(table: PaperTable) -> dict[str, str]:
-    """A letter for each caveat, or two of them where there are many."""
-    letters = [*ascii_lowercase, *(first + second for first in ascii_lowercase for second in ascii_lowercase)]
-    return dict(zip(table.caveats, letters, strict=False))
-
-
-def _published_name(table: PaperTable, method: str) -> str:
-    """The paper's method, with the names of ours that implement it."""
-    implemented = {name for figure in table.published[method].values() for name in figure.row.ours}
-    here = [name for name in table.ours if name.removeprefix(METHOD) in implemented]
-    return f"{method} (here {', '.join(here)})" if here else method
-
-
-def _our_cell(score: OurScore | None, column: Column) -> str:
-    if score is None:
-        return "-"
-    mean, spread = (column.in_paper_units(value) for value in (score.mean, score.spread))
-    return f"{mean:.4g} ± {spread:.2g}" if score.n_seeds > 1 else f"{mean:.4g}"
-
-
-def _figure_cell(figure: Figure | None, marks: dict[str, str]) -> str:
-    if figure is None:
-        return "-"
-    notes = ", ".join(marks[text] for text in figure.caveats)
-    return f"{figure.printed} [{notes}]" if notes else figure.printed
-
-
 def _caption(table: PaperTable) -> str:
-    n_train, n_test = (_span([int(line[name]) for line in table.lines]) for name in ("n_train", "n_test"))
+    def span(name: str) -> str:
+        counts = [int(line[name]) for line in table.lines]
+        return " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
+
     seeds = len({line["seed"] for line in table.lines})
-    images = dict.fromkeys(_features(line["images"]) for line in table.lines if line.get("images"))
-    words = f" Features: {'; '.join(images)}." if images else ""
     people = max(int(line.get("n_left_out") or 0) for line in table.lines)
-    over = f"over the photos of {people} people, each left out once" if people else (
-        f"mean and standard deviation over {seeds} seed(s)"
-    )  # fmt: skip
+    over = (f"over the photos of {people} people, each left out once" if people
+            else f"mean and standard deviation over {seeds} seed(s)")  # fmt: skip
+    images = dict.fromkeys(f"{found['encoder']} at {found.get('side')} pixels"
+                           for line in table.lines if (found := line.get("images")))  # fmt: skip
+    features = f" Features: {'; '.join(images)}." if images else ""
     return (
-        f"{table.dataset}. Ours: {over}, {n_train} rows to learn from, "
-        f"{n_test} to test on.{words} Published: as the paper prints it."
+        f"{table.dataset}. Ours: {over}, {span('n_train')} rows to learn from, "
+        f"{span('n_test')} to test on.{features} Published: as the paper prints it."
     )
-
-
-def _features(images: dict[str, Any]) -> str:
-    return f"{images['encoder']} at {images.get('side')} pixels"
-
-
-def _span(counts: Sequence[int]) -> str:
-    low, high = min(counts), max(counts)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 # As JSON.
@@ -184,19 +147,18 @@ def paper_numbers(tables: Sequence[PaperTable]) -> dict[str, Any]:
                 for method, scores in table.ours.items()
             },
             PUBLISHED: {
-                method: {metric: _figure_numbers(figure) for metric, figure in figures.items()}
+                method: {
+                    metric: {
+                        "value": figure.value,
+                        "printed": figure.printed,
+                        "caveats": list(figure.caveats),
+                        "implemented_by": list(figure.ours),
+                        "why_quoted": figure.why_quoted,
+                    }
+                    for metric, figure in figures.items()
+                }
                 for method, figures in table.published.items()
             },
         }
         for table in tables
-    }
-
-
-def _figure_numbers(figure: Figure) -> dict[str, Any]:
-    return {
-        "value": figure.value,
-        "printed": figure.printed,
-        "caveats": list(figure.caveats),
-        "implemented_by": list(figure.row.ours),
-        "why_quoted": figure.row.why_quoted,
     }

@@ -106,7 +106,7 @@ class Plan:
 
     def dataset_names(self) -> list[str]:
         """All data sets, each once: those of the suites, then those named."""
-        listed = [name for suite in self.suites for name in suite_names(suite)]
+        listed = [name for suite in self.suites for name in datasets.SUITES[suite]]
         return list(dict.fromkeys([*listed, *self.datasets]))
 
     def cells(self) -> list[Cell]:
@@ -152,14 +152,9 @@ KEYS = {entry.name for entry in fields(Plan)} - {"limits", "trials", "shared_set
 """What a run file may hold, and its table ``[quick]`` change."""
 
 
-def suite_names(suite: str) -> tuple[str, ...]:
-    """The names of a suite's data sets."""
-    return tuple(getattr(entry, "name", entry) for entry in datasets.SUITES[suite])
-
-
 def suite_of(dataset: str, preferred: Iterable[str] = ()) -> str | None:
     """The suite that a data set belongs to, or None."""
-    return next((suite for suite in (*preferred, *datasets.SUITES) if dataset in suite_names(suite)), None)
+    return next((suite for suite in (*preferred, *datasets.SUITES) if dataset in datasets.SUITES[suite]), None)
 
 
 # Reading.
@@ -176,61 +171,62 @@ def plan_from(content: Mapping[str, Any], where: str = "the run file", size: str
     >>> plan_from({"datasets": ["diabetes"], "methods": ["diffor-fast"], "seeds": 2}).seeds
     (0, 1)
     """
-    content = dict(content)
-    sizes = {name: dict(_as_table(content.pop(name), name, where)) for name in SIZES if name in content}
+    sizes = {name: dict(_as_table(content[name], name, where)) for name in SIZES if name in content}
+    content = {name: value for name, value in content.items() if name not in SIZES}
     for name, changes in sizes.items():
         _check_keys(changes, {*KEYS, "settings"}, f"[{name}] of {where}")
-    if size is None:
-        return _plan_from(content, where)
-    if size not in sizes:
+    if size is not None and size not in sizes:
         raise UserError(f"{where} has no table [{size}] that says what the size {size} changes; add one")
-    in_place = _as_table(sizes[size].pop("settings", {}), f"{size}.settings", where)
-    plan = _plan_from(content | sizes[size], where)
-    # Other people's packages may not know the settings of what is trained here.
-    return replace(plan, methods=tuple(
-        replace(method, settings={**method.settings, **in_place}) if find_peer(method.peer).is_trained_here else method
-        for method in plan.methods
-    ))  # fmt: skip
-
-
-def _plan_from(content: dict[str, Any], where: str) -> Plan:
+    changes = sizes.get(size or "", {})
+    in_place = _as_table(changes.pop("settings", {}), f"{size}.settings", where)
+    content |= changes
     _check_keys(content, KEYS, where)
     tuning = _as_table(content.pop("tuning", {}), "tuning", where)
     _check_keys(tuning, {"trials"}, f"[tuning] of {where}")
     names, limits = _names_and_tables(content.pop("datasets", []), "datasets", where)
-    chosen, tables = _names_and_tables(content.pop("methods", []), "methods", where)
     for name, table in limits.items():
         _check_keys(table, {*LIMITS, "seeds"}, f"[datasets.{name}] of {where}")
-    plan = Plan(
-        **{name: value for name, value in content.items() if name not in ("suites", "seeds")},
-        suites=tuple(_as_list(content.get("suites", []), "suites", where)),
-        datasets=tuple(names),
-        methods=make_methods(chosen, tables, where),
-        seeds=as_seeds(content.get("seeds", 1)),
-        trials=tuning.get("trials"),
-        limits=limits,
-        shared_settings={name: table for name, table in tables.items() if "*" in name},
-    )
-    return checked(plan)
+    chosen, tables = _names_and_tables(content.pop("methods", []), "methods", where)
+    # Limits of a data set do not add it to the run, since a suite may already hold it; settings of a method do add it.
+    methods = make_methods([*chosen, *(name for name in tables if "*" not in name)], tables, where)
+    plan = Plan(**{
+        **content,
+        "suites": tuple(_as_list(content.get("suites", []), "suites", where)),
+        "datasets": tuple(names),
+        "methods": methods,
+        "seeds": as_seeds(content.get("seeds", 1)),
+        "trials": tuning.get("trials"),
+        "limits": limits,
+        "shared_settings": {name: table for name, table in tables.items() if "*" in name},
+    })  # fmt: skip
+    checked(plan)
+    # Other people's packages may not know the settings of what is trained here.
+    return replace(plan, methods=tuple(
+        replace(method, settings={**method.settings, **in_place}) if find_peer(method.peer).is_trained_here else method
+        for method in methods
+    ))  # fmt: skip
 
 
 def _names_and_tables(value: Any, key: str, where: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """A list of names, or a table that may hold one under ``names`` and a table for each name that needs one."""
     if not isinstance(value, Mapping):
         return _as_list(value, key, where), {}
-    value = dict(value)
-    named = _as_list(value.pop("names", []), f"{key}.names", where)
-    tables = {name: dict(_as_table(table, f"{key}.{name}", where)) for name, table in value.items()}
-    # Limits of a data set do not add it to the run, since a suite may already hold it; settings of a method do add it.
-    further = [name for name in tables if "*" not in name] if key == "methods" else []
-    return list(dict.fromkeys([*named, *further])), tables
+    tables = {name: dict(_as_table(table, f"{key}.{name}", where)) for name, table in value.items() if name != "names"}
+    return _as_list(value.get("names", []), f"{key}.names", where), tables
 
 
 def make_methods(names: Sequence[str], tables: Mapping[str, dict[str, Any]], where: str) -> tuple[Method, ...]:
-    """Methods by their names, with what the tables say about them; the constant is always among them."""
+    """Methods by their names, with what the tables say about them; the constant is always among them.
+
+    What patterns that fit a name say holds, later ones before earlier ones; the constant has no settings.
+    """
     methods = []
     for name in dict.fromkeys([CONSTANT, *(other for listed in names for other in expand(listed))]):
-        settings = {**_settings_of_all(name, tables), **tables.get(name, {})}
+        settings: dict[str, Any] = {}
+        for pattern, table in tables.items():
+            if "*" in pattern and fnmatchcase(name, pattern) and name != CONSTANT:
+                settings |= table
+        settings |= tables.get(name, {})
         peer, search = settings.pop("peer", name), settings.pop("search", {})
         for parameter, values in _as_table(search, f"methods.{name}.search", where).items():
             if not isinstance(values, list) or not values:
@@ -238,12 +234,6 @@ def make_methods(names: Sequence[str], tables: Mapping[str, dict[str, Any]], whe
                                 f"but got {parameter}={values!r}; write {parameter} = [first, second]")  # fmt: skip
         methods.append(Method(name, peer, settings, search))
     return tuple(methods)
-
-
-def _settings_of_all(name: str, tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """What patterns that fit a name say, later ones before earlier ones; the constant has no settings."""
-    fitting = (table for pattern, table in tables.items() if "*" in pattern and fnmatchcase(name, pattern))
-    return {} if name == CONSTANT else {key: value for table in fitting for key, value in table.items()}
 
 
 def expand(name: str) -> Iterable[str]:
@@ -280,16 +270,15 @@ def as_seeds(value: Any) -> tuple[int, ...]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type(value) in (int, float)
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return type(value) is int and value >= 1
 
 
-COUNT = "a whole number from 1 on"
 RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("n_samples", "trials", *LIMITS), (_is_count, COUNT)),
+    **dict.fromkeys(("n_samples", "trials", *LIMITS), (_is_count, "a whole number from 1 on")),
     **dict.fromkeys(("root", "out"), (lambda value: isinstance(value, str), "a path in quotes")),
     "valid_share": (lambda value: _is_number(value) and 0 < value < 1, "a share between 0 and 1, as 0.1 is"),
     "timeout_seconds": (lambda value: _is_number(value) and value > 0, "a positive number"),
@@ -311,38 +300,28 @@ def checked(plan: Plan) -> Plan:
     if not plan.dataset_names():
         listed = ", ".join(datasets.SUITES)
         raise UserError(f"a run must have data sets, but neither suites nor datasets name one; suites are {listed}")
-    for name in RULES:
-        _check_value(name, getattr(plan, name), name)
-    for dataset, limits in plan.limits.items():
-        for name in LIMITS:
-            _check_value(name, limits.get(name), f"datasets.{dataset}.{name}")
-        _check_seeds(dataset, limits.get("seeds"))
+    values = {name: getattr(plan, name) for name in RULES}
+    values |= {f"datasets.{dataset}.{name}": own.get(name) for dataset, own in plan.limits.items() for name in LIMITS}
+    for name, value in values.items():
+        is_right, rule = RULES[name.rsplit(".", 1)[-1]]
+        if value is not None and not is_right(value):
+            raise UserError(f"{name} must be {rule}, but got {value!r}")
+    for dataset, own in plan.limits.items():
+        if own.get("seeds") == ALL:
+            if datasets.find_dataset(dataset).count_splits is None:
+                raise UserError(f"datasets.{dataset}.seeds may be 'all' for sets that leave each person out once, "
+                                f"but {dataset} has no such splits; name a number of seeds")  # fmt: skip
+        elif own.get("seeds") is not None:
+            as_seeds(own["seeds"])
     if plan.images:
         image_features(_as_table(plan.images, "images", "a run"), "[images]")
     return plan
 
 
-def _check_seeds(dataset: str, seeds: Any) -> None:
-    """Refuse seeds of one data set that are none; ``all`` is for sets that leave each group of rows out once."""
-    if seeds == ALL:
-        if datasets.find_dataset(dataset).count_splits is None:
-            raise UserError(f"datasets.{dataset}.seeds may be 'all' for sets that leave each person out once, "
-                            f"but {dataset} has no such splits; name a number of seeds")  # fmt: skip
-    elif seeds is not None:
-        as_seeds(seeds)
-
-
-def _check_value(name: str, value: Any, shown: str) -> None:
-    is_right, rule = RULES[name]
-    if value is not None and not is_right(value):
-        raise UserError(f"{shown} must be {rule}, but got {value!r}")
-
-
 def _check_name(name: str, known: Iterable[str], what: str) -> None:
     if name not in known:
-        raise UserError(
-            f"{what} must be one of {', '.join(sorted(known))}, but got {name!r}{did_you_mean(name, known)}"
-        )
+        hint = did_you_mean(name, known)
+        raise UserError(f"{what} must be one of {', '.join(sorted(known))}, but got {name!r}{hint}")
 
 
 def _check_keys(table: Mapping[str, Any], known: set[str], where: str) -> None:

@@ -16,13 +16,13 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from diffor.bench.cell import Cell, run_cell
 from diffor.bench.peers import find_peer
@@ -31,13 +31,14 @@ from diffor.core.workers import SECONDS_TO_DIE, cause_of_death, end_group, lead_
 from diffor.datasets import find_dataset
 from diffor.files import provenance
 from diffor.files.claims import temporary_folder
+from diffor.files.locks import alone
 
 Line = dict[str, Any]
 Report = Callable[[Line], object]
 
 KEY = ("dataset", "method", "seed", "settings", "n_samples", "valid_share", "max_train_rows", "max_test_rows",
-       "images", "validation")  # fmt: skip
-"""What must agree for a line to stand for a cell, beside what was searched for."""
+       "images", "validation", "declared_tuning")  # fmt: skip
+"""What must agree for a line to stand for a cell."""
 LOG_TAIL = 1500
 
 
@@ -47,15 +48,12 @@ LOG_TAIL = 1500
 def read_lines(path: Path) -> tuple[list[Line], int]:
     """The lines of a result file, and how many were damaged, as the last one is where a run was killed writing it."""
     lines, damaged = [], 0
-    for text in path.read_bytes().split(b"\n"):
-        if not text.strip():
-            continue
+    for text in filter(bytes.strip, path.read_bytes().split(b"\n")):
         try:
             line = json.loads(text)
-            complete = isinstance(line, dict) and {"dataset", "method", "seed", "status"} <= line.keys()
         except ValueError:
-            complete = False
-        if complete:
+            line = None
+        if isinstance(line, dict) and {"dataset", "method", "seed", "status"} <= line.keys():
             lines.append(line)
         else:
             damaged += 1
@@ -63,10 +61,13 @@ def read_lines(path: Path) -> tuple[list[Line], int]:
 
 
 def append_line(path: Path, line: Line) -> None:
-    """Write a line at the end of the file, on the disk before this returns; a damaged end is closed first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a line at the end of the file, on the disk before this returns; a damaged end is closed first.
+
+    Two runs may share a file: their lines do not mix, unless the file is where none can be locked.
+    """
     text = json.dumps(line, allow_nan=False, sort_keys=False).encode() + b"\n"
-    with path.open("ab+") as file, _locked(file):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with alone(path, None), path.open("ab+") as file:
         file.seek(0, os.SEEK_END)
         if file.tell():
             file.seek(-1, os.SEEK_END)
@@ -76,24 +77,9 @@ def append_line(path: Path, line: Line) -> None:
         os.fsync(file.fileno())
 
 
-@contextmanager
-def _locked(file: IO[bytes]) -> Iterator[None]:
-    """Two runs may share a file: their lines do not mix, unless the file is where none can be locked."""
-    import fcntl
-
-    with suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_UN)
-
-
 def line_key(line: Mapping[str, Any]) -> str:
     """What names the cell of a line, as text."""
-    tuning = line.get("declared_tuning")
-    return json.dumps([*(line.get(name) for name in KEY), tuning], sort_keys=True)
+    return json.dumps([line.get(name) for name in KEY], sort_keys=True)
 
 
 def cell_facts(cell: Cell) -> Line:
@@ -207,7 +193,9 @@ def _line(one: Running, plan: Plan, command: str) -> Line:
     if answer["status"] == "failed":
         answer["error"] = without_folders(answer["error"])
         answer.setdefault("where", None)
-        answer["log"] = _tail(one.log) if answer["where"] is None else None
+        # Of a process that could not say what ended it, its last words.
+        log = one.log.read_bytes()[-LOG_TAIL:] if answer["where"] is None and one.log.exists() else b""
+        answer["log"] = without_folders(log.decode(errors="replace")).strip() if answer["where"] is None else None
     return {
         "dataset": one.cell.dataset,
         "suite": suite_of(one.cell.dataset, plan.suites),
@@ -229,14 +217,6 @@ def _line(one: Running, plan: Plan, command: str) -> Line:
     }
 
 
-def _tail(log: Path) -> str:
-    """The last words of a process."""
-    try:
-        return without_folders(log.read_bytes()[-LOG_TAIL:].decode(errors="replace")).strip()
-    except OSError:
-        return ""
-
-
 def without_folders(text: str) -> str:
     """A text whose absolute paths are reduced to their last part: results travel, folders do not.
 
@@ -254,24 +234,23 @@ def _work(channel: Connection, cell: Cell, root: str | None, log: str) -> None:
     lead_group()
     # Temporary files of a method that is killed are removed with those of the run.
     tempfile.tempdir = os.environ["TMPDIR"] = str(Path(log).parent)
-    _write_output_to(log)
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):  # of compiled code, too
+        os.dup2(handle, stream)
+    os.close(handle)
     start_mib = _peak_mib()
     try:
         answer = {"status": "ok", "error": None, **run_cell(cell, root)}
         answer |= {"peak_mib": round(max(answer["peak_mib"], _peak_mib()), 1), "start_mib": start_mib}
         message = json.dumps(answer, allow_nan=False)
     except BaseException as error:  # an exit or a memory error is a failed cell, too
-        message = json.dumps(_failure(error))
+        traceback.print_exception(error)
+        frames = traceback.extract_tb(error.__traceback__)[-8:]
+        where = " > ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
+        message = json.dumps({"status": "failed", "error": reason, "where": where, "peak_mib": _peak_mib()})
     channel.send_bytes(message.encode())
     channel.close()
-
-
-def _failure(error: BaseException) -> Line:
-    reason = " ".join(str(error).split())[:600]
-    frames = traceback.extract_tb(error.__traceback__)[-8:]
-    where = " > ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
-    traceback.print_exception(error)
-    return {"status": "failed", "error": f"{type(error).__name__}: {reason}", "where": where, "peak_mib": _peak_mib()}
 
 
 def _peak_mib() -> float:
@@ -279,11 +258,3 @@ def _peak_mib() -> float:
     unit = 2**20 if sys.platform == "darwin" else 2**10
     peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return round(max(peaks) / unit, 1)
-
-
-def _write_output_to(log: str) -> None:
-    """Send all output of the process, also that of compiled code, to a file."""
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for stream in (1, 2):
-        os.dup2(handle, stream)
-    os.close(handle)

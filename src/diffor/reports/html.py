@@ -60,6 +60,8 @@ class Table:
     sortable: bool = False
     is_text: bool = False
     """Whether the cells are words, which stand at the left, and not numbers."""
+    fits: bool = False
+    """Whether all columns are to be seen at once, in smaller letters where the page is narrow."""
 
     def __post_init__(self) -> None:
         for place, row in enumerate(self.rows):
@@ -178,7 +180,8 @@ def _table(table: Table) -> str:
     rows = "\n".join(_row(cells, place, table.strong) for place, cells in enumerate(table.rows))
     caption, label = escape(table.caption), escape(table.caption or ", ".join(table.header))
     shown = f"<caption><span>{caption}</span></caption>\n" if caption else ""
-    mark = (' class="words"' if table.is_text else "") + (" data-sortable" if table.sortable else "")
+    kinds = " ".join(["words"] * table.is_text + ["fits"] * table.fits)
+    mark = (f' class="{kinds}"' if kinds else "") + (" data-sortable" if table.sortable else "")
     # A wide table scrolls in its own box, which the keyboard can reach.
     return (
         f'<div class="wide" role="region" aria-label="{label}" tabindex="0">\n'

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import gc
 import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,32 +12,31 @@ from diffor.bench.peers import PEERS
 from diffor.bench.peers.constants import fit_constant
 from diffor.bench.peers.foreign import ForeignProcess, environment_python, fit_treeffuser
 from diffor.bench.peers.problem import Problem
-from diffor.core.prediction import Prediction
 
 PROJECT = Path(__file__).parents[3]
-QUICK: dict[str, dict[str, Any]] = {
+QUICK = {
     "treeffuser": {"n_estimators": 60, "n_repeats": 10, "n_steps": 20},
     "ngboost": {"n_estimators": 80, "learning_rate": 0.1},
 }
 
 
 @pytest.fixture(autouse=True)
-def _environments(monkeypatch: pytest.MonkeyPatch) -> None:
+def _environments(monkeypatch):
     monkeypatch.setenv("DIFFOR_PEERS", os.environ.get("DIFFOR_PEERS", str(PROJECT / ".venv-peers")))
 
 
-def require(name: str) -> None:
+def require(name):
     try:
         environment_python(name)
     except FileNotFoundError as error:
         pytest.skip(str(error).splitlines()[0])
 
 
-def mean_crps(y: Any, prediction: Prediction) -> float:
+def mean_crps(y, prediction):
     return float(prediction.crps(y).mean())
 
 
-def rows_of(n_rows: int, seed: int, kinds: str) -> tuple[pd.DataFrame, Any]:
+def rows_of(n_rows, seed, kinds):
     random = np.random.default_rng(seed)
     number, kind = random.normal(size=n_rows), random.choice(list(kinds), n_rows)
     y = 50 + 10 * number + 10 * (kind == "a") + random.normal(size=n_rows)
@@ -48,7 +44,7 @@ def rows_of(n_rows: int, seed: int, kinds: str) -> tuple[pd.DataFrame, Any]:
     return pd.DataFrame({"size": number, "kind": pd.Categorical(np.where(np.arange(n_rows) % 23, kind, None))}), y
 
 
-def problem_of(task: str) -> tuple[Problem, pd.DataFrame, Any]:
+def problem_of(task):
     (x, y), (x_valid, y_valid), (x_test, y_test) = rows_of(150, 0, "abc"), rows_of(60, 1, "abc"), rows_of(20, 2, "abz")
     if task == "value":
         return Problem(x, y, x_valid, y_valid), x_test, y_test
@@ -59,11 +55,11 @@ def problem_of(task: str) -> tuple[Problem, pd.DataFrame, Any]:
 
 
 @pytest.mark.parametrize(("name", "task"), [("treeffuser", "value"), ("ngboost", "value"), ("ngboost", "grades")])
-def test_peer_beats_the_constant_and_repeats_itself(name: str, task: str) -> None:
+def test_peer_beats_the_constant_and_repeats_itself(name, task):
     require(name)
     peer = PEERS[name]
     problem, x_test, y_test = problem_of(task)
-    fitted: Any = peer.fit(problem, **QUICK[peer.name])
+    fitted = peer.fit(problem, **QUICK[peer.name])
     prediction = fitted.predict(x_test)
     assert prediction.samples.shape == (len(x_test), problem.n_samples)
     assert mean_crps(y_test, prediction) < 0.7 * mean_crps(y_test, fit_constant(problem).predict(x_test))
@@ -71,22 +67,18 @@ def test_peer_beats_the_constant_and_repeats_itself(name: str, task: str) -> Non
     assert 0 < fitted.fit_seconds < 60
     assert fitted.peak_bytes > 1e7
     np.testing.assert_array_equal(fitted.predict(x_test).samples, prediction.samples)
-    fitted._process.ask("fit")  # once more in the same process, which saves the start of another
+    fitted.ask("fit")  # once more in the same process, which saves the start of another
     np.testing.assert_array_equal(fitted.predict(x_test).samples, prediction.samples)
-    if peer.name == "ngboost" and task == "value":
-        check_that_validation_rows_stop(fitted, problem, x_test, y_test)
+    if (name, task) == ("ngboost", "value"):  # validation rows decide when to stop
+        path = fitted.folder / "task.npz"
+        np.savez(path, **{**np.load(path), "y_valid": np.random.default_rng(0).permutation(problem.y_valid)})
+        fitted.ask("fit")
+        constant = mean_crps(y_test, fit_constant(problem).predict(x_test))
+        assert mean_crps(y_test, fitted.predict(x_test)) > 0.8 * constant
     fitted.close()
 
 
-def check_that_validation_rows_stop(fitted: Any, problem: Problem, x_test: pd.DataFrame, y_test: Any) -> None:
-    path = fitted._process.folder / "task.npz"
-    arrays = dict(np.load(path))
-    np.savez(path, **{**arrays, "y_valid": np.random.default_rng(0).permutation(problem.y_valid)})
-    fitted._process.ask("fit")
-    assert mean_crps(y_test, fitted.predict(x_test)) > 0.8 * mean_crps(y_test, fit_constant(problem).predict(x_test))
-
-
-def test_treeffuser_of_a_table_without_numbers_draws_no_sample_twice() -> None:
+def test_treeffuser_of_a_table_without_numbers_draws_no_sample_twice():
     require("treeffuser")
     problem, x_test, _ = problem_of("value")
     kinds = Problem(problem.x[["kind"]], problem.y, problem.x_valid[["kind"]], problem.y_valid)
@@ -94,7 +86,7 @@ def test_treeffuser_of_a_table_without_numbers_draws_no_sample_twice() -> None:
     assert [len(np.unique(row)) for row in samples] == [100, 100, 100]
 
 
-def test_treeffuser_draws_the_same_samples_from_tables_of_its_scores() -> None:
+def test_treeffuser_draws_the_same_samples_from_tables_of_its_scores():
     require("treeffuser")
     problem, x_test, _ = problem_of("value")
     usual, looked_up = (fit_treeffuser(problem, **QUICK["treeffuser"], tables=tables) for tables in (False, True))
@@ -105,7 +97,7 @@ def test_treeffuser_draws_the_same_samples_from_tables_of_its_scores() -> None:
     np.testing.assert_allclose(samples.mean(), usual.predict(many).samples.mean(), atol=0.5)
 
 
-def test_errors_of_the_process_are_told_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_process_are_told_here(tmp_path, monkeypatch):
     (tmp_path / "treeffuser" / "bin").mkdir(parents=True)
     (tmp_path / "treeffuser" / "bin" / "python").symlink_to(sys.executable)  # a Python without the library
     monkeypatch.setenv("DIFFOR_PEERS", str(tmp_path))
@@ -113,7 +105,7 @@ def test_errors_of_the_process_are_told_here(tmp_path: Path, monkeypatch: pytest
         fit_treeffuser(problem_of("value")[0])
 
 
-def alive(pid: int) -> bool:
+def alive(pid):
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -121,7 +113,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-def test_the_process_ends_when_the_object_is_forgotten_or_closed() -> None:
+def test_the_process_ends_when_the_object_is_forgotten_or_closed():
     require("ngboost")
     forgotten, closed = ForeignProcess("ngboost", 1), ForeignProcess("ngboost", 1)
     pids, folders = [p._process.pid for p in (forgotten, closed)], [p.folder for p in (forgotten, closed)]
@@ -138,9 +130,7 @@ def test_the_process_ends_when_the_object_is_forgotten_or_closed() -> None:
         closed.ask("predict")
 
 
-def test_a_missing_environment_is_told_with_the_commands_that_make_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_environment_is_told_with_the_commands_that_make_it(tmp_path, monkeypatch):
     monkeypatch.setenv("DIFFOR_PEERS", str(tmp_path / "none"))
     with pytest.raises(
         FileNotFoundError, match=r"but there is none at .*none.*ngboost(.|\n)*-m venv(.|\n)*pip install"
@@ -148,9 +138,7 @@ def test_a_missing_environment_is_told_with_the_commands_that_make_it(
         environment_python("ngboost")
 
 
-def test_the_environments_stand_in_the_current_folder_by_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environments_stand_in_the_current_folder_by_default(tmp_path, monkeypatch):
     monkeypatch.delenv("DIFFOR_PEERS")
     monkeypatch.chdir(tmp_path)
     python = tmp_path / ".venv-peers" / "ngboost" / "bin" / "python"

@@ -29,10 +29,6 @@ def test_densities_and_ranges_say_how_many_there_are():
     assert "in 1 ranges" in figures.range_figure(np.ones(5), Prediction(np.zeros((5, 1)))).label
 
 
-def test_coverage_stands_beside_what_chance_allows():
-    assert figures.coverage_table(60, 100, 0.9).rows == (("90%", "60", "100", "84 to 95"),)
-
-
 def test_calibration_is_shown_in_three_ways(rows):
     words = ("Achieved against nominal", "Histogram of the place", "Share of rows inside")
     found = figures.calibration_figures(*rows)
@@ -43,7 +39,3 @@ def test_increments_say_where_they_end():
     figure = figures.increments_figure(np.array([25.0, 25.0, 5.0, 0.0]), 0.0, 100.0, 60.0, "Row 1.")
     assert figure.caption.startswith("Row 1. Cells are filled on average")
     assert figure.label == "4 cells that fill from coarse to fine up to 55; the true value is 60."
-
-
-def test_the_typical_row_has_the_median_error():
-    assert figures.typical_row([5.0, 1.0, 3.0, 4.0]) == 2

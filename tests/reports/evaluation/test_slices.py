@@ -1,11 +1,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from diffor.reports.evaluation import worst_slices
-from diffor.reports.evaluation.slices import MISSING, holm, slices_of, welch
+from diffor.reports.evaluation.slices import MISSING, slices_of
 
 
 @pytest.fixture
@@ -54,55 +52,29 @@ def test_unknown_values_are_a_part_of_their_own(table):
     }
 
 
-def test_small_parts_are_left_out():
-    table = pd.DataFrame({"city": ["Oslo"] * 19 + ["Rome"] * 21 + ["Bern"] * 60, "same": ["x"] * 100})
-    errors = np.r_[np.full(19, 9.0), np.ones(81)] + np.random.default_rng(0).random(100)
-    assert {part.values for part in worst_slices(table, errors)} == {"Rome", "Bern"}
-
-
 def test_few_rows_are_cut_into_fewer_parts():
     table = pd.DataFrame({"size": np.arange(88.0)})
     parts = worst_slices(table, np.random.default_rng(0).random(88))
     assert [part.n_rows for part in parts] == [22] * 4
     assert {part.values for part in parts} == {"0 to 21", "22 to 43", "44 to 65", "66 to 87"}
     assert worst_slices(table.iloc[:30], np.ones(30)) == []
+    cities = pd.DataFrame({"city": ["Oslo"] * 19 + ["Rome"] * 21 + ["Bern"] * 60, "same": ["x"] * 100})
+    assert {part.values for part in worst_slices(cities, np.arange(100.0))} == {"Rome", "Bern"}  # 19 are too few
 
 
 def test_chance_alone_is_rarely_called_bad(table):
     found = 0
-    for seed in range(100):
+    for seed in range(40):
         errors = np.random.default_rng(seed).gamma(2, 1, size=500)
         found += any(part.p < 0.05 for part in worst_slices(table, errors))
-    assert found <= 12  # of 100 at a level of one in twenty
+    assert found <= 6  # of 40 at a level of one in twenty
 
 
 def test_parts_of_a_column_cover_its_rows_once(table):
+    table["empty"] = np.nan
     for name in table:
         masks = np.stack([mask for _, mask in slices_of(table[name])])
         assert (masks.sum(axis=0) == 1).all()
-
-
-def test_an_empty_column_is_one_part():
-    (found,) = slices_of(pd.Series([np.nan] * 5))
-    assert found[0] == MISSING
-    assert found[1].all()
-
-
-def test_parts_without_any_spread():
-    assert welch(np.full(5, 2.0), np.ones(5)) == (np.inf, 0.0)
-    assert welch(np.ones(5), np.full(5, 2.0)) == (-np.inf, 1.0)
-    assert welch(np.ones(5), np.ones(5)) == (0.0, 1.0)
-
-
-@given(st.lists(st.floats(0, 1), max_size=30))
-def test_holm_keeps_the_order_and_never_lowers(values):
-    corrected = holm(values)
-    assert (corrected >= np.array(values) - 1e-15).all()
-    assert (corrected <= 1).all()
-    order = np.argsort(values, kind="stable")
-    assert (np.diff(corrected[order]) >= 0).all()
-    if values:
-        assert corrected[order[0]] == pytest.approx(min(1, len(values) * min(values)))
 
 
 def test_errors_must_fit_the_table(table):

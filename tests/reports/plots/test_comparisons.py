@@ -1,5 +1,3 @@
-import xml.etree.ElementTree as ElementTree
-
 import numpy as np
 import pytest
 
@@ -60,19 +58,3 @@ def test_groups_are_the_longest_runs():
     assert plots.joined_groups([1.0, 2.0, 3.0, 4.0], 2.5) == [(0, 2), (1, 3)]
     assert plots.joined_groups([1.0, 2.0], 1.0) == []
     assert plots.joined_groups([1.0, 1.0, 1.0], 0.5) == [(0, 2)]
-
-
-def figures_of_methods():
-    return [
-        plots.score_against_seconds(["a"], [1.0], [1.0]),
-        plots.calibration_of_methods([0.5], {"a": [0.5]}),
-        plots.coverage_by_dataset(["x"], {"a": [0.9]}),
-        plots.critical_differences(["a", "b"], [1.0, 2.0], 3.0),
-    ]
-
-
-def test_figures_of_methods_become_the_same_svg_each_time():
-    for ax, again in zip(figures_of_methods(), figures_of_methods(), strict=True):
-        svg = plots.figure_svg(ax)
-        assert ElementTree.fromstring(svg).tag == "svg"
-        assert svg == plots.figure_svg(again)

@@ -26,12 +26,6 @@ def test_cells_tile_the_range_and_are_filled_as_far_as_the_increments():
     assert low > high  # the first increment stands on top
 
 
-def test_increments_start_at_the_lower_bound():
-    ax = plots.increments_of([1.0, 0.5], 10, 12)
-    assert line_labelled(ax, "value so far").get_xdata().tolist() == [11, 11.5]
-    assert not any("true" in text for text in legend_texts(ax))
-
-
 @pytest.mark.parametrize("wrong", [[30, 0, 0, 0], [-1, 0, 0, 0]])
 def test_increments_that_do_not_fit_their_cells_are_refused(wrong):
     with pytest.raises(ValueError, match="cell's width 25, but got"):
@@ -80,17 +74,12 @@ def test_bands_and_median_are_those_of_the_samples():
     assert line_labelled(ax, "true value 2.5").get_ydata() == [2.5, 2.5]
 
 
-def test_time_falls_from_left_to_right_and_ends_are_named():
-    ax = plots.denoising_trajectory([1000, 500, 1], np.zeros((4, 3)))
-    left, right = ax.get_xlim()
-    assert (left, right) == (1000, 1)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["1000", "500", "1"]
-    assert not any("true" in text for text in legend_texts(ax))
-
-
 def test_a_few_samples_are_drawn_one_by_one():
     values = np.arange(30.0).reshape(10, 3)
     ax = plots.denoising_trajectory([3, 2, 1], values, n_paths=2)
+    assert ax.get_xlim() == (3, 1)  # time falls from left to right
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["3", "2", "1"]
+    assert not any("true" in text for text in legend_texts(ax))
     grey = [line.get_ydata().tolist() for line in ax.lines if line.get_linewidth() == 0.8]
     assert grey == values[:2].tolist()
 

@@ -2,13 +2,13 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
 pytest.importorskip("matplotlib")
 
-from figure_reading import BOUNDS, forty_rows, legend_texts, line_labelled
+from figure_reading import BOUNDS, a_history, forty_rows, legend_texts, line_labelled
 from matplotlib.colors import to_hex
 
 from diffor.core.cdf_prediction import CdfPrediction
@@ -25,51 +25,29 @@ def rows():
 
 @pytest.fixture
 def history():
-    records = [
-        {"step": 10.0, "seconds": 1.0, "denoise": 0.5, "increment": 0.04, "valid_crps": 3.0},
-        {"step": 20.0, "seconds": 2.0, "denoise": 0.3, "increment": 0.02, "valid_crps": 2.0},
-        {"step": 30.0, "seconds": 3.0, "denoise": 0.2, "increment": 0.01, "valid_crps": 2.5},
-    ]
-    return History(records, best_step=20, best_score=2.0, steps=30)
+    return a_history()
 
 
 # Predicted against true.
 
 
-def test_points_stand_at_truth_and_median_in_the_group_of_their_interval(rows):
+def test_points_and_intervals_stand_in_the_group_that_they_belong_to(rows):
     y, prediction = rows
     ax = plots.predicted_against_true(y, prediction, coverage=0.5)
     low, high = prediction.interval(0.5).T
     inside = (low <= y) & (y <= high)
-    assert 0 < inside.sum() < len(y)
     looks = []
-    for start, chosen in (("interval holds", inside), ("interval misses", ~inside)):
-        points = line_labelled(ax, start)
-        np.testing.assert_array_equal(points.get_xdata(), y[chosen])
-        np.testing.assert_array_equal(points.get_ydata(), prediction.median[chosen])
+    for words, chosen in (("holds the truth", inside), ("misses it", ~inside)):
+        points = line_labelled(ax, f"interval {words}: {chosen.sum()} of 40 ({chosen.mean():.0%})")
+        np.testing.assert_array_equal(points.get_xydata(), np.stack([y, prediction.median], axis=1)[chosen])
         looks.append((to_hex(points.get_color()), points.get_marker()))
-    assert looks[0][0] != looks[1][0]
-    assert looks[0][1] != looks[1][1]  # the groups differ in grey as well
-
-
-def test_intervals_are_vertical_lines_from_low_to_high(rows):
-    y, prediction = rows
-    ax = plots.predicted_against_true(y, prediction, coverage=0.8)
+    assert all(one != other for one, other in zip(*looks, strict=True))  # the groups differ in grey as well
     segments = np.concatenate([np.array(lines.get_segments()) for lines in ax.collections])
-    drawn = sorted((x, low, high) for (x, low), (_, high) in segments)
-    expected = sorted((t, low, high) for t, (low, high) in zip(y, prediction.interval(0.8), strict=True))
-    np.testing.assert_allclose(drawn, expected)
-    assert "80% interval" in ax.get_ylabel()
-
-
-def test_the_legend_tells_the_achieved_share_and_the_diagonal_is_there():
-    prediction = Prediction(np.tile(np.arange(101.0), (4, 1)))
-    ax = plots.predicted_against_true([50, 60, 70, 99.5], prediction, coverage=0.9)
-    assert legend_texts(ax)[:2] == ["interval holds the truth: 3 of 4 (75%)", "interval misses it: 1 of 4 (25%)"]
+    expected = sorted(zip(y, low, high, strict=True))
+    np.testing.assert_allclose(sorted((x, start, end) for (x, start), (_, end) in segments), expected)
+    assert "50% interval" in ax.get_ylabel()
     diagonal = line_labelled(ax, "predicted = true")
-    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata())
-    assert diagonal.get_xdata()[0] < 50
-    assert diagonal.get_xdata()[1] == 99.5
+    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [min(*y, *low), max(*y, *high)]
 
 
 def test_all_inside_is_drawn_too():
@@ -115,12 +93,6 @@ def test_a_density_finds_the_normal_one():
     np.testing.assert_allclose(plots.density(samples, grid), norm.pdf(grid), atol=0.01)
 
 
-def test_equal_samples_are_a_narrow_hill():
-    heights = plots.density([3.0] * 10, np.linspace(0, 10, 101), (0.0, 10.0))
-    assert heights.argmax() == 30
-    assert np.isfinite(heights).all()
-
-
 def test_the_ridge_shows_the_rows_asked_for_with_their_truth(rows):
     y, prediction = rows
     ax = plots.predictive_densities(prediction, y, rows=[7, 3, 20], bounds=BOUNDS)
@@ -148,19 +120,17 @@ def test_rows_are_chosen_from_the_lowest_median_to_the_highest(rows):
     shown = [int(label.get_text().split()[1]) for label in ax.get_yticklabels()]
     medians = prediction.median[shown]
     assert len(shown) == 6
+    few = plots.predictive_densities(Prediction([[1.0, 2.0], [3.0, 4.0]]))
+    assert [label.get_text() for label in few.get_yticklabels()] == ["row 0", "row 1"]
     assert (medians[0], medians[-1]) == (prediction.median.min(), prediction.median.max())
     assert (np.diff(medians) > 0).all()
     assert legend_texts(ax) == ["predicted density"]
 
 
-def test_fewer_rows_than_places_are_each_shown_once():
-    ax = plots.predictive_densities(Prediction([[1.0, 2.0], [3.0, 4.0]]))
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["row 0", "row 1"]
-
-
-def test_samples_outside_the_bounds_are_refused():
-    with pytest.raises(ValueError, match="inside bounds"):
-        plots.predictive_densities(Prediction([[1.0, 12.0]]), bounds=(0, 10))
+@pytest.mark.parametrize("prediction", [Prediction([[1.0, 12.0]]), CdfPrediction([0, 12], [[0, 1]])])
+def test_samples_outside_the_bounds_are_refused(prediction):
+    with pytest.raises(ValueError, match="samples must lie inside bounds"):
+        plots.predictive_densities(prediction, bounds=(0, 10))
 
 
 # History.
@@ -182,12 +152,6 @@ def test_history_without_validation_rows_has_one_axis():
     ax = plots.training_history(History(records, best_step=2))
     assert len(ax.figure.axes) == 1
     assert legend_texts(ax) == ["denoise loss"]
-
-
-def test_history_takes_records_without_losses(history):
-    history.records.append({"step": 40.0, "seconds": 4.0, "valid_crps": 2.4})
-    ax = plots.training_history(history)
-    assert len(line_labelled(ax, "validation CRPS").get_xdata()) == 4
 
 
 def test_a_look_before_the_first_step_hides_no_losses_and_kinds_are_drawn_apart():
@@ -228,12 +192,9 @@ def test_bars_are_two_standard_errors_long():
     np.testing.assert_allclose((high - low) / 2, expected)
 
 
-def test_equal_values_share_a_range():
+def test_equal_values_share_a_range_and_one_row_has_no_bar():
     ax = plots.error_by_range([1.0, 2.0, 2.0, 2.0, 2.0, 3.0], Prediction(np.zeros((6, 2))), n_bins=3)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["1.00 to 2.00  (5 rows)", "3.00 to 3.00  (1 rows)"]
-
-
-def test_one_row_is_one_range_without_a_bar():
     ax = plots.error_by_range([2.0], Prediction([[0.0, 1.0]]))
     assert ax.containers[0].lines[0].get_xydata().tolist() == [[1.5, 0]]
 
@@ -243,6 +204,7 @@ def test_ranges_need_a_positive_number():
         plots.error_by_range([1.0], Prediction([[0.0, 1.0]]), n_bins=0)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=60), st.integers(1, 12))
 def test_ranges_part_all_rows_in_order(values, n_bins):
     parts = ranges_of(np.array(values, dtype=float), n_bins)
@@ -257,7 +219,7 @@ def test_ranges_part_all_rows_in_order(values, n_bins):
 # Distributions in closed form.
 
 
-@given(st.sampled_from([(0.0, 10.0), (-2.0, 12.0)]), st.floats(0.05, 0.9))
+@pytest.mark.parametrize(("bounds", "share"), [((0.0, 10.0), 0.05), ((-2.0, 12.0), 0.9)])
 def test_mean_densities_have_area_one_and_show_atoms(bounds, share):
     prediction = CdfPrediction([0, 0, 4, 10, 10], [[0, share / 2, 0.5, 1 - share / 2, 1]])
     grid = np.linspace(*bounds, 20_001)
@@ -280,11 +242,6 @@ def test_densities_in_closed_form_are_drawn_without_samples(rows):
     np.testing.assert_allclose(peaks, drawn.mean[[7, 0, 1]], atol=2.5)
     assert "samples" not in prediction.__dict__
     assert plots.predictive_densities(prediction).get_xlabel() == "value"
-
-
-def test_closed_forms_outside_the_bounds_are_refused():
-    with pytest.raises(ValueError, match="samples must lie inside bounds"):
-        plots.predictive_densities(CdfPrediction([0, 12], [[0, 1]]), bounds=(0, 10))
 
 
 def test_values_in_closed_form_are_drawn_against_the_truth():

@@ -31,17 +31,9 @@ def test_achieved_coverage_is_counted_at_every_level(rows):
     for level, share in zip(achieved.get_xdata(), achieved.get_ydata(), strict=True):
         low, high = prediction.interval(level).T
         assert share == np.mean((low <= y) & (y <= high))
-    ideal = line_labelled(ax, "ideal")
-    assert ideal.get_xydata().tolist() == [[0, 0], [1, 1]]
-
-
-def test_the_band_is_what_chance_allows(rows):
-    y, prediction = rows
-    ax = plots.calibration(y, prediction)
-    (band,) = ax.collections
-    corners = band.get_paths()[0].vertices
+    corners = ax.collections[0].get_paths()[0].vertices
     at_half = corners[np.isclose(corners[:, 0], 0.5), 1]
-    expected = binom.ppf([0.025, 0.975], 40, 0.5) / 40
+    expected = binom.ppf([0.025, 0.975], 40, 0.5) / 40  # what chance allows
     assert (at_half.min(), at_half.max()) == pytest.approx(tuple(expected))
 
 
@@ -81,10 +73,9 @@ def test_a_calibrated_model_stays_in_the_band():
     assert (band.get_y(), band.get_y() + band.get_height()) == pytest.approx((low, high))
 
 
-@pytest.mark.parametrize("n_bins", [1])
-def test_places_need_two_bins(rows, n_bins):
-    with pytest.raises(ValueError, match=f"n_bins must be at least 2, but got n_bins={n_bins}; 10 is customary"):
-        plots.pit_histogram(*rows, n_bins=n_bins)
+def test_places_need_two_bins(rows):
+    with pytest.raises(ValueError, match="n_bins must be at least 2, but got n_bins=1; 10 is customary"):
+        plots.pit_histogram(*rows, n_bins=1)
 
 
 # Coverage against width.
@@ -143,9 +134,6 @@ def test_figures_become_svg_and_nothing_is_clipped(rows):
         ax = draw(*rows)
         assert ElementTree.fromstring(plots.figure_svg(ax)).tag == "svg"
         assert outside_of_figure(ax) == 0
-    for wrong in (plots.pit_histogram, plots.coverage_against_width):
-        with pytest.raises(ValueError, match="one value for each predicted row"):
-            wrong([1.0], rows[1])
 
 
 def test_distributions_in_closed_form_have_places_coverage_and_widths():

@@ -7,6 +7,7 @@ method does not carry the packages of all.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from typing import Any
 
 from diffor.bench.peers.problem import Fitted, Peer, Problem
@@ -47,6 +48,17 @@ def _alias(name: str, method: str, description: str, tasks: tuple[str, ...], **f
                  (*ESTIMATORS, *SCIPY), is_trained_here=True, method=method, **fixed)  # fmt: skip
 
 
+def _boosted(title: str, package: str) -> Iterator[Peer]:
+    library, kinds = title.lower(), (
+        ("quantile", "19 quantiles", VALUE, "fit_quantiles"),
+        ("classifier", "one class per grade", GRADES, "fit_classifier"),
+        ("cumulative", "one model for each border between grades", GRADES, "fit_cumulative"),
+    )  # fmt: skip
+    for kind, words, tasks, fit in kinds:
+        yield _peer(f"{library}-{kind}", f"{title}, {words}", tasks, f"trees:{fit}", package, (library,),
+                    library=library)  # fmt: skip
+
+
 _LISTED = (
     _preset("diffor", "balanced"),
     _preset("diffor-fast", "fast"),
@@ -58,32 +70,20 @@ _LISTED = (
     _alias("coral", "coral", "CORAL", GRADES),
     _alias("corn", "corn", "CORN", GRADES),
     _peer("constant", "distribution of the training targets, the same for every row", BOTH, "constants:fit_constant"),
-    _peer("lightgbm-quantile", "LightGBM, one model for each of 19 quantiles", VALUE, "trees:fit_lightgbm_quantile",
-          "lightgbm", ("lightgbm",)),
-    _peer("lightgbm-classifier", "LightGBM, one class per grade", GRADES, "trees:fit_lightgbm_classifier", "lightgbm",
-          ("lightgbm",)),
+    *_boosted("LightGBM", "lightgbm"),
+    *_boosted("CatBoost", "catboost"),
+    *_boosted("XGBoost", "xgboost-cpu"),
     _peer("catboost-uncertainty", "CatBoost, a Gaussian with virtual ensembles", VALUE,
           "trees:fit_catboost_uncertainty", "catboost", ("catboost",)),
-    _peer("catboost-quantile", "CatBoost, one model for 19 quantiles", VALUE, "trees:fit_catboost_quantile",
-          "catboost", ("catboost",)),
-    _peer("catboost-classifier", "CatBoost, one class per grade", GRADES, "trees:fit_catboost_classifier", "catboost",
-          ("catboost",)),
     _peer("hist-gradient-boosting", "scikit-learn's histogram trees, 19 quantiles or one class per grade", BOTH,
           "trees:fit_hist_gradient_boosting", None, SKLEARN),
-    _peer("xgboost-quantile", "XGBoost, one model for 19 quantiles", VALUE, "xgboost_trees:fit_xgboost_quantile",
-          "xgboost-cpu", ("xgboost",)),
-    _peer("xgboost-classifier", "XGBoost, one class per grade", GRADES, "xgboost_trees:fit_xgboost_classifier",
-          "xgboost-cpu", ("xgboost",)),
-    *(_peer(f"{title.lower()}-cumulative", f"{title}, one model for each border between grades", GRADES,
-            "cumulative_trees:fit_cumulative", package, (title.lower(),), library=title.lower())
-      for title, package in (("LightGBM", "lightgbm"), ("XGBoost", "xgboost-cpu"), ("CatBoost", "catboost"))),
-    _peer("quantile-forest", "quantile regression forest", VALUE, "forests:fit_quantile_forest", "quantile-forest",
+    _peer("quantile-forest", "quantile regression forest", VALUE, "trees:fit_quantile_forest", "quantile-forest",
           ("quantile_forest",)),
     _peer("treeffuser", "diffusion with LightGBM scores, in an environment of its own", VALUE,
           "foreign:fit_treeffuser", "treeffuser"),
     _peer("ngboost", "natural gradient boosting, in an environment of its own", BOTH, "foreign:fit_ngboost", "ngboost"),
     _peer("engression", "a network with noise among its inputs, trained by the energy score", VALUE,
-          "engression_networks:fit_engression", "engression", ("engression",)),
+          "tabular_networks:fit_engression", "engression", ("engression",)),
     _peer("realmlp", "RealMLP with tuned defaults, 19 quantiles or one class per grade", BOTH,
           "tabular_networks:fit_realmlp", "pytabkit", ("pytabkit",)),
     _peer("tabm", "TabM, 32 submodels that share weights, 19 quantiles or one class per grade", BOTH,
@@ -92,10 +92,10 @@ _LISTED = (
           ("mord",)),
     _peer("ordered-model", "ordered logit by maximum likelihood", GRADES, "ordinal_linear:fit_ordered_model",
           "statsmodels", ("statsmodels.miscmodels.ordinal_model", "scipy.linalg")),
-    _peer("skordinal-nnpom", "skordinal, a network under proportional odds", GRADES, "ordinal_linear:fit_skordinal",
-          "skordinal", ("skordinal.classifiers",), classifier="NNPOM"),
-    _peer("skordinal-nnop", "skordinal, a network with an output for each border between grades", GRADES,
-          "ordinal_linear:fit_skordinal", "skordinal", ("skordinal.classifiers",), classifier="NNOP"),
+    *(_peer(f"skordinal-{name.lower()}", f"skordinal, a network {words}", GRADES, "ordinal_linear:fit_skordinal",
+            "skordinal", ("skordinal.classifiers",), classifier=name)
+      for name, words in (("NNPOM", "under proportional odds"),
+                          ("NNOP", "with an output for each border between grades"))),
 )  # fmt: skip
 PEERS: dict[str, Peer] = {peer.name: peer for peer in _LISTED}
 """Peers by name. A deep ensemble, mixtures of Gaussians, CARD, CORAL and CORN are methods of ours under short names."""

@@ -43,24 +43,22 @@ class TrainingColumns:
     def categories(self, x: pd.DataFrame) -> pd.DataFrame:
         """Numbers as float64, the others as pandas categories with the levels of the training rows."""
         columns: dict[str, Any] = {}
-        for place in range(len(self.names)):
+        for place, name in enumerate(self.names):
             if place in self.levels:
-                columns[f"x{place}"] = pd.Categorical.from_codes(self._codes(x, place), self.levels[place])
+                codes = self.levels[place].get_indexer(pd.Index(x[name].astype(object), dtype=object))
+                columns[f"x{place}"] = pd.Categorical.from_codes(codes, self.levels[place])
             else:
-                columns[f"x{place}"] = self._numbers(x, place)
+                columns[f"x{place}"] = x[name].to_numpy(dtype=np.float64, na_value=np.nan)
         table: pd.DataFrame = pd.DataFrame(columns)
         return table
 
     def codes(self, x: pd.DataFrame) -> Values:
         """Numbers, and for categories the place of the level; NaN where missing or unknown. **Shape:** ``(n, d)``."""
-        table = np.empty((len(x), len(self.names)))
-        for place in range(len(self.names)):
-            if place in self.levels:
-                codes = self._codes(x, place)
-                table[:, place] = np.where(codes < 0, np.nan, codes)
-            else:
-                table[:, place] = self._numbers(x, place)
-        return table
+        table = self.categories(x)
+        for name in self.category_names:
+            codes = table[name].cat.codes.astype(np.float64)
+            table[name] = codes.where(codes >= 0)
+        return table.to_numpy(dtype=np.float64)
 
     def spelled(self, x: pd.DataFrame) -> pd.DataFrame:
         """Categories as strings, also unknown ones, and "missing" where there is none."""
@@ -74,13 +72,6 @@ class TrainingColumns:
     def category_names(self) -> list[str]:
         """Plain names of the columns that are categories."""
         return [f"x{place}" for place in self.levels]
-
-    def _codes(self, x: pd.DataFrame, place: int) -> NDArray[np.int64]:
-        values = x[self.names[place]].astype(object)
-        return np.asarray(self.levels[place].get_indexer(pd.Index(values, dtype=object)), dtype=np.int64)
-
-    def _numbers(self, x: pd.DataFrame, place: int) -> Values:
-        return np.asarray(x[self.names[place]].to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 class FilledColumns:
@@ -98,14 +89,13 @@ class FilledColumns:
     def __init__(self, x: pd.DataFrame, max_levels: int | None = None) -> None:
         self._columns = TrainingColumns(x, max_levels)
         table = self._columns.codes(x)
-        is_number = np.array([place not in self._columns.levels for place in range(table.shape[1])], dtype=bool)
-        self._categories = np.flatnonzero(~is_number)
-        self.cardinalities = [len(self._columns.levels[int(place)]) + 1 for place in self._categories]
-        known = [values[~np.isnan(values)] for values in table.T]
-        self._numbers = np.array([j for j in np.flatnonzero(is_number) if len(np.unique(known[j])) > 1], dtype=int)
-        self._medians = np.array([np.median(known[j]) for j in self._numbers])
-        gaps = np.isnan(table).any(axis=0)
-        self._flags = np.array([j for j in np.flatnonzero(is_number & gaps) if len(known[j])], dtype=int)
+        self._categories = list(self._columns.levels)
+        self.cardinalities = [len(levels) + 1 for levels in self._columns.levels.values()]
+        known = {place: values[~np.isnan(values)] for place, values in enumerate(table.T)
+                 if place not in self._columns.levels}  # fmt: skip
+        self._numbers = [place for place, values in known.items() if len(np.unique(values)) > 1]
+        self._medians = np.array([np.median(known[place]) for place in self._numbers])
+        self._flags = [place for place, values in known.items() if 0 < len(values) < len(x)]
 
     def numbers(self, x: pd.DataFrame) -> Values:
         """Numbers and the flags of missing ones. **Shape:** ``(n, p)``."""
@@ -117,6 +107,10 @@ class FilledColumns:
         """Codes of the categories. **Shape:** ``(n, c)``."""
         codes = self._columns.codes(x)[:, self._categories]
         return np.where(np.isnan(codes), np.array(self.cardinalities) - 1, codes).astype(np.int64)
+
+    def matrix(self, x: pd.DataFrame) -> Values:
+        """Numbers and flags, then codes. **Shape:** ``(n, p + c)``."""
+        return np.concatenate([self.numbers(x), self.codes(x)], axis=1)
 
     def frame(self, x: pd.DataFrame) -> pd.DataFrame:
         """Numbers and flags, and categories as pandas knows them."""

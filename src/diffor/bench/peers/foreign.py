@@ -108,7 +108,7 @@ def _end(process: subprocess.Popen[str], folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-class FittedForeign:
+class FittedForeign(ForeignProcess):
     """A method fitted in another process, which ends when this object is closed or forgotten.
 
     ``fit_seconds``, ``predict_seconds`` (of the last call) and ``peak_bytes`` are the process's own measurements, which
@@ -118,32 +118,25 @@ class FittedForeign:
     def __init__(
         self, name: str, problem: Problem, settings: dict[str, Any], read: Callable[[Values], Prediction]
     ) -> None:
-        self._columns = TrainingColumns(problem.x)
-        self._read = read
-        self._process = ForeignProcess(name, problem.n_threads)
-        folder = self._process.folder
-        np.savez(folder / "task.npz", x=self._columns.codes(problem.x), y=problem.y,
+        super().__init__(name, problem.n_threads)
+        self._columns, self._read = TrainingColumns(problem.x), read
+        np.savez(self.folder / "task.npz", x=self._columns.codes(problem.x), y=problem.y,
                  x_valid=self._columns.codes(problem.x_valid), y_valid=problem.y_valid)  # fmt: skip
         n_levels = {place: len(levels) for place, levels in self._columns.levels.items()}
         told = {"n_levels": n_levels, "n_grades": problem.n_grades, "n_samples": problem.n_samples,
                 "seed": problem.seed, "n_threads": problem.n_threads, "settings": settings}  # fmt: skip
-        (folder / "task.json").write_text(json.dumps(told), encoding="utf-8")
-        reply = self._process.ask("fit")
+        (self.folder / "task.json").write_text(json.dumps(told), encoding="utf-8")
+        reply = self.ask("fit")
         self.fit_seconds, self.peak_bytes = reply["seconds"], reply["peak_bytes"]
         self.predict_seconds: float | None = None
 
     def predict(self, x: pd.DataFrame) -> Prediction:
         """Distribution of each row's target."""
-        folder = self._process.folder
-        if folder.exists():
-            np.save(folder / "rows.npy", self._columns.codes(x))
-        reply = self._process.ask("predict")
+        if self.folder.exists():
+            np.save(self.folder / "rows.npy", self._columns.codes(x))
+        reply = self.ask("predict")
         self.predict_seconds, self.peak_bytes = reply["seconds"], reply["peak_bytes"]
-        return self._read(np.load(folder / "answer.npy"))
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.close()
+        return self._read(np.load(self.folder / "answer.npy"))
 
 
 def fit_treeffuser(problem: Problem, **settings: Any) -> FittedForeign:

@@ -1,4 +1,4 @@
-"""Networks for tables by other people, RealMLP and TabM: quantiles for values, classes for grades."""
+"""Networks for tables by other people: RealMLP and TabM with quantiles or classes, engression with samples."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from diffor.bench.peers.columns import FilledColumns
+from diffor.bench.peers.columns import FilledColumns, LinearDesign
 from diffor.bench.peers.problem import (
     LEVELS,
     Fitted,
+    FittedBy,
     Problem,
     Values,
     by_probabilities,
     by_quantiles,
     import_package,
 )
+from diffor.core.prediction import Prediction
 from diffor.methods.baselines.quantiles import pinball_loss
 from diffor.training.batches import Rows
 from diffor.training.loop import TrainConfig, limit_threads, train
@@ -31,6 +33,7 @@ from diffor.training.loop import TrainConfig, limit_threads, train
 MAX_ONE_HOT_LEVELS = 200
 """TabM spells categories out as one column per level: the commonest levels keep their own, the others share one."""
 BLOCK_ROWS = 1024
+MAX_ENGRESSION_EPOCHS, MAX_ENGRESSION_STEPS = 1000, 15_000
 
 
 @contextmanager
@@ -43,17 +46,15 @@ def reproducible(problem: Problem) -> Iterator[None]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning.pytorch")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    """No warnings, and nothing below an error in any log, for a while."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 def fit_realmlp(problem: Problem, time_limit: int | None = None, **settings: Any) -> Fitted:
@@ -82,6 +83,33 @@ def fit_realmlp(problem: Problem, time_limit: int | None = None, **settings: Any
     if problem.n_grades is None:
         return by_quantiles(problem, outputs)
     return by_probabilities(problem, outputs, model.classes_)
+
+
+def fit_engression(problem: Problem, batch_size: int = 256, **settings: Any) -> Fitted:
+    """Engression (Shen and Meinshausen, JRSS B 2024): noise among the inputs, and the energy score as the loss.
+
+    Validation rows choose the epoch, and samples are the answer.
+
+    With its own defaults, a rate of 1e-4 for 500 steps, it is far from what it can do; these are from longer training.
+    """
+    engression = import_package("engression")
+    design = LinearDesign(problem.x)
+    steps_per_epoch = -(-len(problem.y) // batch_size)
+    n_epochs = max(1, min(MAX_ENGRESSION_EPOCHS, MAX_ENGRESSION_STEPS // steps_per_epoch))
+    chosen = {"num_layer": 3, "lr": 1e-3, "num_epochs": n_epochs, "batch_size": batch_size, **settings}
+    with reproducible(problem):
+        model = engression.engression(
+            design.matrix(problem.x), problem.y[:, None], x_val=design.matrix(problem.x_valid),
+            y_val=problem.y_valid[:, None], verbose=False, **chosen,
+        )  # fmt: skip
+
+    def answer(x: pd.DataFrame) -> Prediction:
+        with reproducible(problem):
+            samples = model.sample(design.matrix(x), sample_size=problem.n_samples)
+        values = samples.reshape(len(x), problem.n_samples).double().numpy()
+        return Prediction(values if problem.bounds is None else np.clip(values, *problem.bounds))
+
+    return FittedBy(answer)
 
 
 # TabM: its package has layers and no loop, so it learns in ours, by the settings of its authors' example.

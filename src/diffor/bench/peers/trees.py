@@ -1,8 +1,9 @@
-"""Gradient-boosted trees: quantiles one model each or all in one, a Gaussian, and classes for grades."""
+"""Trees of other people: boosted ones, with quantiles, a Gaussian, classes or borders of grades, and a forest."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -12,12 +13,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from diffor.bench.peers.columns import TrainingColumns
+from diffor.bench.peers.columns import FilledColumns, TrainingColumns
 from diffor.bench.peers.problem import (
     LEVELS,
     Fitted,
     FittedBy,
     Problem,
+    Values,
+    all_rows,
     by_probabilities,
     by_quantiles,
     import_package,
@@ -27,74 +30,67 @@ from diffor.core.prediction import Prediction
 
 MAX_HISTOGRAM_LEVELS = 200
 """scikit-learn's trees refuse categories with more levels than bins; rarer ones count as missing there."""
+Outputs = Callable[[pd.DataFrame], Values]
+"""What a model says about rows: 19 quantiles, probabilities of the classes, or of the second of two classes."""
 
 
-# LightGBM.
+# Boosted trees of three libraries. Each model is stopped by the validation rows: by their pinball or log loss.
 
 
-def lightgbm_data(problem: Problem, columns: TrainingColumns) -> tuple[Any, Any]:
-    """Training and validation rows as LightGBM wants them; the bins are made once for all models of a problem."""
+def lightgbm_outputs(
+    problem: Problem, kind: str, n_estimators: int = 1000, patience: int = 50, **parameters: Any
+) -> Outputs:
+    """LightGBM: one model for each of 19 quantiles, or one for classes; the bins are made once for all models."""
     lightgbm = import_package("lightgbm")
-    parameters = {"num_threads": problem.n_threads, "verbose": -1}
-    train = lightgbm.Dataset(columns.categories(problem.x), problem.y, free_raw_data=False, params=parameters)
-    return train, train.create_valid(columns.categories(problem.x_valid), problem.y_valid)
-
-
-def lightgbm_model(problem: Problem, data: tuple[Any, Any], n_estimators: int, patience: int, **parameters: Any) -> Any:
-    """A LightGBM model that is stopped by the validation rows."""
-    lightgbm = import_package("lightgbm")
-    chosen = {"learning_rate": 0.05, "num_leaves": 31, "verbose": -1, "seed": problem.seed,
-              "num_threads": problem.n_threads, "deterministic": True, "force_col_wise": True,
-              **parameters}  # fmt: skip
-    stop = lightgbm.early_stopping(patience, verbose=False)
-    train, valid = data
-    return lightgbm.train(chosen, train, num_boost_round=n_estimators, valid_sets=[valid], callbacks=[stop])
-
-
-def fit_lightgbm_quantile(problem: Problem, n_estimators: int = 1000, patience: int = 50, **parameters: Any) -> Fitted:
-    """One LightGBM model for each of 19 quantiles, each stopped by the validation rows' pinball loss."""
-    columns = TrainingColumns(problem.x)
-    data = lightgbm_data(problem, columns)
+    columns, threads = TrainingColumns(problem.x), {"num_threads": problem.n_threads}
+    quiet = {**threads, "verbose": -1}
+    train = lightgbm.Dataset(columns.categories(problem.x), problem.y, free_raw_data=False, params=quiet)
+    valid = train.create_valid(columns.categories(problem.x_valid), problem.y_valid)
+    objectives: dict[str, list[dict[str, Any]]] = {
+        "quantile": [{"objective": "quantile", "alpha": level} for level in LEVELS],
+        "classes": [{"objective": "multiclass", "num_class": problem.n_grades, "metric": "multi_logloss"}],
+        "border": [{"objective": "binary"}],
+    }
+    shared = {"learning_rate": 0.05, "num_leaves": 31, "seed": problem.seed, "deterministic": True,
+              "force_col_wise": True, **quiet}  # fmt: skip
     models = [
-        lightgbm_model(problem, data, n_estimators, patience, objective="quantile", alpha=level, **parameters)
-        for level in LEVELS
-    ]
+        lightgbm.train({**shared, **objective, **parameters}, train, num_boost_round=n_estimators, valid_sets=[valid],
+                       callbacks=[lightgbm.early_stopping(patience, verbose=False)])
+        for objective in objectives[kind]
+    ]  # fmt: skip
 
-    def quantiles(x: pd.DataFrame) -> Any:
+    def outputs(x: pd.DataFrame) -> Values:
         table = columns.categories(x)
-        return np.stack([model.predict(table, num_threads=problem.n_threads) for model in models], axis=1)
+        found = [np.asarray(model.predict(table, **threads)) for model in models]
+        return np.stack(found, axis=1) if kind == "quantile" else found[0]
 
-    return by_quantiles(problem, quantiles)
-
-
-def fit_lightgbm_classifier(
-    problem: Problem, n_estimators: int = 1000, patience: int = 50, **parameters: Any
-) -> Fitted:
-    """LightGBM with one class per grade, stopped by the validation rows' log loss."""
-    columns = TrainingColumns(problem.x)
-    chosen = {"objective": "multiclass", "num_class": problem.n_grades, "metric": "multi_logloss", **parameters}
-    model = lightgbm_model(problem, lightgbm_data(problem, columns), n_estimators, patience, **chosen)
-    return by_probabilities(
-        problem, lambda x: model.predict(columns.categories(x), num_threads=problem.n_threads)
-    )  # fmt: skip
+    return outputs
 
 
-# CatBoost.
+def xgboost_outputs(
+    problem: Problem, kind: str, n_estimators: int = 1000, patience: int = 50, **parameters: Any
+) -> Outputs:
+    """XGBoost: one model for all 19 quantiles, or for classes."""
+    xgboost = import_package("xgboost", "xgboost-cpu")
+    columns, shared = TrainingColumns(problem.x), {"enable_categorical": True, "nthread": problem.n_threads}
+    train = xgboost.QuantileDMatrix(columns.categories(problem.x), problem.y, **shared)
+    valid = xgboost.QuantileDMatrix(columns.categories(problem.x_valid), problem.y_valid, ref=train, **shared)
+    objectives: dict[str, dict[str, Any]] = {
+        "quantile": {"objective": "reg:quantileerror", "quantile_alpha": list(LEVELS)},
+        "classes": {"objective": "multi:softprob", "num_class": problem.n_grades, "eval_metric": "mlogloss"},
+        "border": {"objective": "binary:logistic", "eval_metric": "logloss"},
+    }
+    chosen = {"learning_rate": 0.05, "tree_method": "hist", "seed": problem.seed, "nthread": problem.n_threads,
+              "verbosity": 0, **objectives[kind], **parameters}  # fmt: skip
+    model = xgboost.train(
+        chosen, train, n_estimators, evals=[(valid, "valid")], early_stopping_rounds=patience, verbose_eval=False
+    )
 
+    def outputs(x: pd.DataFrame) -> Values:
+        rows, best = xgboost.DMatrix(columns.categories(x), **shared), (0, model.best_iteration + 1)
+        return np.asarray(model.predict(rows, iteration_range=best), dtype=np.float64)
 
-def catboost_model(problem: Problem, kind: str, loss: str, settings: dict[str, Any]) -> tuple[Any, TrainingColumns]:
-    """A CatBoost model that is stopped by the validation rows, and the columns it knows."""
-    catboost = import_package("catboost")
-    columns = TrainingColumns(problem.x)
-    patience = settings.pop("patience", 50)
-    chosen = {"iterations": 1000, "learning_rate": 0.05, "random_seed": problem.seed, "thread_count": problem.n_threads,
-              "allow_writing_files": False, "verbose": False, **settings}  # fmt: skip
-    model = getattr(catboost, kind)(loss_function=loss, cat_features=columns.category_names, **chosen)
-    valid = (columns.spelled(problem.x_valid), problem.y_valid)
-    # CatBoost warns through its own log where a grade is absent from the rows; the benchmark knows.
-    model.fit(columns.spelled(problem.x), problem.y, eval_set=valid, early_stopping_rounds=patience,
-              log_cerr=_Silence())  # fmt: skip
-    return model, columns
+    return outputs
 
 
 class _Silence:
@@ -105,11 +101,86 @@ class _Silence:
         return len(text)
 
 
+def catboost_model(
+    problem: Problem, kind: str, loss: str, patience: int = 50, **settings: Any
+) -> tuple[Any, TrainingColumns]:
+    """A CatBoost model that is stopped by the validation rows, and the columns it knows."""
+    catboost = import_package("catboost")
+    columns = TrainingColumns(problem.x)
+    chosen = {"iterations": 1000, "learning_rate": 0.05, "random_seed": problem.seed, "thread_count": problem.n_threads,
+              "allow_writing_files": False, "verbose": False, **settings}  # fmt: skip
+    model = getattr(catboost, kind)(loss_function=loss, cat_features=columns.category_names, **chosen)
+    # CatBoost warns through its own log where a grade is absent from the rows; the benchmark knows.
+    model.fit(columns.spelled(problem.x), problem.y, early_stopping_rounds=patience, log_cerr=_Silence(),
+              eval_set=(columns.spelled(problem.x_valid), problem.y_valid))  # fmt: skip
+    return model, columns
+
+
+def catboost_outputs(problem: Problem, kind: str, **settings: Any) -> Outputs:
+    """CatBoost: one model for all 19 quantiles, or for classes."""
+    if kind == "quantile":
+        loss = f"MultiQuantile:alpha={','.join(map(str, LEVELS))}"
+        model, columns = catboost_model(problem, "CatBoostRegressor", loss, **settings)
+        return lambda x: np.asarray(model.predict(columns.spelled(x), thread_count=problem.n_threads))
+    loss, classes = ("MultiClass", {"classes_count": problem.n_grades}) if kind == "classes" else ("Logloss", {})
+    model, columns = catboost_model(problem, "CatBoostClassifier", loss, **{**classes, **settings})
+
+    def outputs(x: pd.DataFrame) -> Values:
+        found = np.asarray(model.predict_proba(columns.spelled(x), thread_count=problem.n_threads))
+        return found if kind == "classes" else found[:, 1]
+
+    return outputs
+
+
+LIBRARIES: dict[str, Callable[..., Outputs]] = {
+    "lightgbm": lightgbm_outputs,
+    "xgboost": xgboost_outputs,
+    "catboost": catboost_outputs,
+}
+
+
+def fit_quantiles(problem: Problem, library: str, **settings: Any) -> Fitted:
+    """19 quantiles by boosted trees of a library."""
+    return by_quantiles(problem, LIBRARIES[library](problem, "quantile", **settings))
+
+
+def fit_classifier(problem: Problem, library: str, **settings: Any) -> Fitted:
+    """Boosted trees of a library with one class per grade."""
+    return by_probabilities(problem, LIBRARIES[library](problem, "classes", **settings))
+
+
+def fit_cumulative(problem: Problem, library: str, **settings: Any) -> Fitted:
+    """A boosted model for each border between grades, of whether the grade lies above it."""
+
+    def of_border(border: int) -> Outputs:
+        y, y_valid = (problem.y > border).astype(np.float64), (problem.y_valid > border).astype(np.float64)
+        if y.min() == y.max():  # nothing to learn: all rows lie on one side
+            return lambda x: np.full(len(x), float(y[0]))
+        return LIBRARIES[library](replace(problem, y=y, y_valid=y_valid, n_grades=2), "border", **settings)
+
+    borders = [of_border(border) for border in range(int(problem.n_grades or 0) - 1)]
+    return by_probabilities(problem, lambda x: grades_from_borders(np.stack([border(x) for border in borders], axis=1)))
+
+
+def grades_from_borders(above: Values) -> Values:
+    """Probabilities of the grades from those of lying above each border. **Shape:** ``(n, K - 1)`` -> ``(n, K)``.
+
+    Where they rise, they are replaced by the middle between the falling curves just below and just above them.
+
+    >>> grades_from_borders(np.array([[0.75, 0.25], [0.25, 0.75]])).tolist()
+    [[0.25, 0.5, 0.25], [0.5, 0.0, 0.5]]
+    """
+    lower = np.minimum.accumulate(above, axis=1)
+    upper = np.maximum.accumulate(above[:, ::-1], axis=1)[:, ::-1]
+    falling = np.pad((lower + upper) / 2, ((0, 0), (1, 1)), constant_values=((0, 0), (1, 0)))
+    return np.asarray(falling[:, :-1] - falling[:, 1:])
+
+
 def fit_catboost_uncertainty(problem: Problem, n_ensembles: int = 10, **settings: Any) -> Fitted:
     """CatBoost's Gaussian: mean and variance of the model, widened by the spread of virtual ensembles."""
     centre, spread = float(problem.y.mean()), float(problem.y.std()) or 1.0
     scaled = replace(problem, y=(problem.y - centre) / spread, y_valid=(problem.y_valid - centre) / spread)
-    model, columns = catboost_model(scaled, "CatBoostRegressor", "RMSEWithUncertainty", settings)
+    model, columns = catboost_model(scaled, "CatBoostRegressor", "RMSEWithUncertainty", **settings)
     # The virtual ensembles are cut from the second half of the trees, so there cannot be more of them than that.
     count = min(n_ensembles, model.tree_count_ // 2)
 
@@ -128,21 +199,7 @@ def fit_catboost_uncertainty(problem: Problem, n_ensembles: int = 10, **settings
     return FittedBy(answer)
 
 
-def fit_catboost_quantile(problem: Problem, **settings: Any) -> Fitted:
-    """One CatBoost model for all 19 quantiles."""
-    loss = f"MultiQuantile:alpha={','.join(map(str, LEVELS))}"
-    model, columns = catboost_model(problem, "CatBoostRegressor", loss, settings)
-    return by_quantiles(problem, lambda x: model.predict(columns.spelled(x), thread_count=problem.n_threads))
-
-
-def fit_catboost_classifier(problem: Problem, **settings: Any) -> Fitted:
-    """CatBoost with one class per grade."""
-    chosen = {"classes_count": problem.n_grades, **settings}
-    model, columns = catboost_model(problem, "CatBoostClassifier", "MultiClass", chosen)
-    return by_probabilities(problem, lambda x: model.predict_proba(columns.spelled(x), thread_count=problem.n_threads))
-
-
-# scikit-learn.
+# scikit-learn, and a forest of its kind.
 
 
 def fit_hist_gradient_boosting(problem: Problem, **settings: Any) -> Fitted:
@@ -155,15 +212,22 @@ def fit_hist_gradient_boosting(problem: Problem, **settings: Any) -> Fitted:
     if problem.n_grades is not None:
         # The classifier refuses validation rows of grades that no training row has.
         known = np.isin(problem.y_valid, problem.y)
-        model = fit_histogram_model(problem, HistGradientBoostingClassifier(**chosen), columns, known)
-        return by_probabilities(problem, _with_threads(problem, columns, model.predict_proba), model.classes_)
-    every = np.ones(len(problem.y_valid), dtype=bool)
-    makes = (HistGradientBoostingRegressor(loss="quantile", quantile=level, **chosen) for level in LEVELS)
-    models = [fit_histogram_model(problem, model, columns, every) for model in makes]
-    return by_quantiles(
-        problem,
-        _with_threads(problem, columns, lambda table: np.stack([model.predict(table) for model in models], axis=1)),
-    )
+        makes: list[Any] = [HistGradientBoostingClassifier(**chosen)]
+    else:
+        known = np.ones(len(problem.y_valid), dtype=bool)
+        makes = [HistGradientBoostingRegressor(loss="quantile", quantile=level, **chosen) for level in LEVELS]
+    models = [fit_histogram_model(problem, model, columns, known) for model in makes]
+
+    def outputs(x: pd.DataFrame) -> Values:
+        table = columns.categories(x)
+        with _threads(problem):
+            if problem.n_grades is not None:
+                return np.asarray(models[0].predict_proba(table))
+            return np.stack([model.predict(table) for model in models], axis=1)
+
+    if problem.n_grades is not None:
+        return by_probabilities(problem, outputs, models[0].classes_)
+    return by_quantiles(problem, outputs)
 
 
 def fit_histogram_model(problem: Problem, model: Any, columns: TrainingColumns, known: NDArray[np.bool_]) -> Any:
@@ -173,20 +237,31 @@ def fit_histogram_model(problem: Problem, model: Any, columns: TrainingColumns, 
             "this method needs scikit-learn 1.7 or later, which stops by given validation rows, but "
             f"{version('scikit-learn')} is installed; upgrade it"
         )
-    with _threads(problem.n_threads):
+    with _threads(problem):
         table, valid = columns.categories(problem.x), columns.categories(problem.x_valid[known])
         return model.fit(table, problem.y, X_val=valid, y_val=problem.y_valid[known])
 
 
-def _with_threads(problem: Problem, columns: TrainingColumns, predict: Any) -> Any:
-    def answer(x: pd.DataFrame) -> Any:
-        with _threads(problem.n_threads):
-            return predict(columns.categories(x))
-
-    return answer
-
-
-def _threads(n_threads: int) -> Any:
+def _threads(problem: Problem) -> Any:
     from threadpoolctl import threadpool_limits
 
-    return threadpool_limits(n_threads, user_api="openmp")
+    return threadpool_limits(problem.n_threads, user_api="openmp")
+
+
+def fit_quantile_forest(problem: Problem, **settings: Any) -> Fitted:
+    """A quantile regression forest (Meinshausen, JMLR 2006), whose leaves keep all of their training targets.
+
+    It learns from all rows, validation rows too, since it has nothing to stop.
+    """
+    quantile_forest = import_package("quantile_forest", "quantile-forest")
+    x, y = all_rows(problem)
+    columns = FilledColumns(x)
+    chosen = {"n_estimators": 500, "min_samples_leaf": 5, "max_samples_leaf": None, "random_state": problem.seed,
+              "n_jobs": problem.n_threads, **settings}  # fmt: skip
+    model = quantile_forest.RandomForestQuantileRegressor(**chosen).fit(columns.matrix(x), y)
+
+    def answer(x: pd.DataFrame) -> Prediction:
+        quantiles = model.predict(columns.matrix(x), quantiles=quantile_levels(problem.n_samples).tolist())
+        return Prediction(np.asarray(quantiles, dtype=np.float64).reshape(len(x), -1))
+
+    return FittedBy(answer)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from diffor.errors import UserError
 from diffor.reports.plots.predictions import digits_of, ranges_of
+from diffor.reports.significance import holm, welch
 
 Array = NDArray[np.float64]
 
@@ -82,56 +83,18 @@ def slices_of(column: pd.Series[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]
     missing = column.isna().to_numpy()
     if missing.any():
         yield MISSING, missing
-    known = np.flatnonzero(~missing)
+    every, known = np.arange(len(column)), np.flatnonzero(~missing)
     if not len(known):
         return
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
         # Of few rows fewer parts are made, so that each has enough.
         for part in ranges_of(numbers[known], int(np.clip(len(known) // MIN_ROWS, 2, N_RANGES))):
-            yield _range_words(part.low, part.high, numbers[known]), _mask(known[part.rows], len(column))
+            yield _range_words(part.low, part.high, numbers[known]), np.isin(every, known[part.rows])
         return
     texts = column.iloc[known].astype(str)
     for value in texts.value_counts().index[:MAX_CATEGORIES]:
-        yield str(value), _mask(known[(texts == value).to_numpy()], len(column))
-
-
-def welch(inside: Array, outside: Array) -> tuple[float, float]:
-    """Welch's t of two means, and the probability of one as large or larger where they are equal. **Shape:** ``(n,)``.
-
-    >>> t, p = welch(np.array([3.0, 4.0, 5.0]), np.array([1.0, 2.0, 3.0]))
-    >>> round(t, 3), round(p, 3)
-    (2.449, 0.035)
-    """
-    from scipy.stats import ttest_ind  # here, since importing scipy.stats takes long
-
-    gap = float(inside.mean() - outside.mean())
-    if np.ptp(inside) == np.ptp(outside) == 0:  # all rows alike on both sides: no doubt is left
-        return float(np.sign(gap) * np.inf) if gap else 0.0, 0.0 if gap > 0 else 1.0
-    found = ttest_ind(inside, outside, equal_var=False, alternative="greater")
-    return float(found.statistic), float(found.pvalue)
-
-
-def holm(probabilities: ArrayLike) -> Array:
-    """Probabilities corrected for their number, in Holm's way: statsmodels is in no extra but that of the benchmark.
-
-    **Shape:** ``(k,)`` -> ``(k,)``.
-
-    >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    values = np.asarray(probabilities, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    scaled = values[order] * (len(values) - np.arange(len(values)))
-    corrected = np.empty_like(values)
-    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return corrected
-
-
-def _mask(rows: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    mask = np.zeros(count, dtype=bool)
-    mask[rows] = True
-    return mask
+        yield str(value), np.isin(every, known[texts == value])
 
 
 def _range_words(low: float, high: float, numbers: Array) -> str:

@@ -148,23 +148,17 @@ def joined_groups(ranks: ArrayLike, difference: float) -> list[tuple[int, int]]:
 
 def _names_at_right(ax: Axes, names: Sequence[str], x: Array, y: Array, ours: Sequence[str]) -> None:
     """Each point's name beside the axes, no two on one another, with a thin line to its point."""
+    from sklearn.isotonic import isotonic_regression
+
     low, high = ax.get_ylim()
-    # As shares of the height: a line of text of eight points on the figure's height in inches.
     figure: Any = ax.figure
-    step = 0.23 / float(figure.get_figheight())
     order = np.argsort(y, kind="stable")
-    wanted = (y[order] - low) / (high - low)
-    places = _spread_apart(wanted, step)
+    # As shares of the height: a line of text of eight points on the figure's height in inches. Places are as near to
+    # the wanted ones as they can be with a step between neighbours: places less steps must not fall.
+    steps = 0.23 / float(figure.get_figheight()) * np.arange(len(y))
+    places = isotonic_regression((y[order] - low) / (high - low) - steps) + steps
     line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "alpha": 0.7, "shrinkB": 3}
     look: dict[str, Any] = {"textcoords": "axes fraction", "fontsize": 8, "va": "center", "annotation_clip": False}
     for place, index in zip(places, order, strict=True):
         weight = "bold" if names[index] in ours else "normal"
         ax.annotate(names[index], (x[index], y[index]), (1.03, place), fontweight=weight, arrowprops=line, **look)
-
-
-def _spread_apart(wanted: Array, step: float) -> Array:
-    """Rising places as near to the wanted ones as they can be with a step between neighbours."""
-    from sklearn.isotonic import isotonic_regression
-
-    steps = step * np.arange(len(wanted))
-    return np.asarray(isotonic_regression(wanted - steps) + steps)  # places less steps must not fall

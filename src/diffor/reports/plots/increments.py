@@ -29,9 +29,18 @@ def increments_of(
     **Shape:** increments ``(S,)`` in the target's units, as one row of ``predict_increments``.
     """
     filled = np.asarray(increments, dtype=np.float64)
-    width = _cell_width(filled, low, high)
+    if filled.ndim != 1 or not len(filled) or not high > low:
+        raise UserError(
+            f"increments must be one row (S,) and low < high, but got shape={filled.shape}, low={low}, high={high}"
+        )
+    count, width = len(filled), (high - low) / len(filled)
+    slack = 1e-4 * width  # rounding of single precision
+    if filled.min() < -slack or filled.max() > width + slack:
+        raise UserError(
+            f"each increment must lie between 0 and its cell's width {width:.4g}, but got {filled.min():.4g} to "
+            f"{filled.max():.4g}; check low and high, and that the model has transform='uniform'"
+        )
     ax = new_axes(ax)
-    count = len(filled)
     places, left = np.arange(1, count + 1), low + width * np.arange(count)
     value = low + np.cumsum(filled)
     digits = max(0, 3 - int(np.floor(np.log10(high - low))))  # steps of a thousandth of the range are told apart
@@ -114,18 +123,3 @@ def _labelled(count: int) -> NDArray[np.int64]:
     if count <= MAX_LABELLED_CELLS:
         return np.arange(1, count + 1)
     return np.unique(np.linspace(1, count, 8).astype(np.int64))
-
-
-def _cell_width(filled: Array, low: float, high: float) -> float:
-    if filled.ndim != 1 or not len(filled) or not high > low:
-        raise UserError(
-            f"increments must be one row (S,) and low < high, but got shape={filled.shape}, low={low}, high={high}"
-        )
-    width = (high - low) / len(filled)
-    slack = 1e-4 * width  # rounding of single precision
-    if filled.min() < -slack or filled.max() > width + slack:
-        raise UserError(
-            f"each increment must lie between 0 and its cell's width {width:.4g}, but got {filled.min():.4g} to "
-            f"{filled.max():.4g}; check low and high, and that the model has transform='uniform'"
-        )
-    return width

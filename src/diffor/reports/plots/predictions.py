@@ -56,40 +56,27 @@ def predicted_against_true(
     if coverage is None:
         low = high = median
         ax.plot(true, median, "o", color=BLUE, markersize=size, label=f"{len(true)} rows")
-        ax.set_ylabel("predicted value")
     else:
-        low, high = _checked_intervals(intervals, prediction, coverage).T
-        _draw_intervals(ax, true, median, low, high, size)
-        ax.set_ylabel(f"predicted median and {coverage:.0%} interval")
-    ends = [min(true.min(), low.min()), max(true.max(), high.max())]
-    ax.plot(ends, ends, "--", color=BLACK, linewidth=1, label="predicted = true")
+        ends = prediction.interval(coverage) if intervals is None else np.asarray(intervals, dtype=np.float64)
+        if ends.shape != (len(true), 2):
+            raise UserError(
+                f"intervals must hold two ends for each predicted row, but got shape={ends.shape}, rows={len(true)}"
+            )
+        low, high = ends.T
+        inside = (low <= true) & (true <= high)
+        for chosen, colour, marker, big, words in (
+            (inside, BLUE, "o", size, "interval holds the truth"),
+            (~inside, VERMILLION, "X", 1.3 * size, "interval misses it"),
+        ):
+            ax.vlines(true[chosen], low[chosen], high[chosen], colors=colour, alpha=0.55, linewidth=size / 4)
+            label = f"{words}: {chosen.sum()} of {len(true)} ({chosen.mean():.0%})"
+            ax.plot(true[chosen], median[chosen], marker, color=colour, markersize=big, label=label)
+    span = [min(true.min(), low.min()), max(true.max(), high.max())]
+    ax.plot(span, span, "--", color=BLACK, linewidth=1, label="predicted = true")
     ax.set_xlabel("true value")
+    ax.set_ylabel("predicted value" if coverage is None else f"predicted median and {coverage:.0%} interval")
     legend_above(ax)
     return ax
-
-
-def _checked_intervals(intervals: ArrayLike | None, prediction: Prediction, coverage: float) -> Array:
-    if intervals is None:
-        return prediction.interval(coverage)
-    given = np.asarray(intervals, dtype=np.float64)
-    if given.shape != (len(prediction), 2):
-        raise UserError(
-            f"intervals must hold two ends for each predicted row, but got shape={given.shape}, rows={len(prediction)}"
-        )
-    return given
-
-
-def _draw_intervals(ax: Axes, true: Array, median: Array, low: Array, high: Array, size: float) -> None:
-    """Points with their intervals; those that hold the truth and those that miss it look different."""
-    inside = (low <= true) & (true <= high)
-    groups = (
-        (inside, BLUE, "o", size, "interval holds the truth"),
-        (~inside, VERMILLION, "X", 1.3 * size, "interval misses it"),
-    )
-    for chosen, colour, marker, big, words in groups:
-        ax.vlines(true[chosen], low[chosen], high[chosen], colors=colour, alpha=0.55, linewidth=size / 4)
-        label = f"{words}: {chosen.sum()} of {len(true)} ({chosen.mean():.0%})"
-        ax.plot(true[chosen], median[chosen], marker, color=colour, markersize=big, label=label)
 
 
 def predictive_densities(
@@ -110,7 +97,10 @@ def predictive_densities(
     """
     true = None if y is None else true_values(y, prediction)
     ax = new_axes(ax)
-    shown = _spread_rows(prediction) if rows is None else np.asarray(rows, dtype=np.int64)
+    if rows is None:  # evenly from the lowest median to the highest
+        order = np.argsort(prediction.median, kind="stable")
+        rows = order[np.unique(np.linspace(0, len(order) - 1, 6).round().astype(np.int64))].tolist()
+    shown = np.asarray(rows, dtype=np.int64)
     chosen = prediction[shown]
     grid = _density_grid(chosen.quantile([0, 1]), bounds)
     if isinstance(chosen, CdfPrediction):
@@ -245,7 +235,10 @@ def density(samples: ArrayLike, grid: ArrayLike, bounds: tuple[float, float] | N
     """
     drawn, places = np.asarray(samples, dtype=np.float64), np.asarray(grid, dtype=np.float64)
     spread = (bounds[1] - bounds[0]) if bounds is not None else float(np.ptp(drawn)) or 1.0
-    width = _bandwidth(drawn, spread)
+    quarter, three = np.quantile(drawn, [0.25, 0.75])
+    scale = min(float(drawn.std()), float(three - quarter) / 1.34 or np.inf)
+    # Silverman's rule, but never so narrow that equal samples become an invisible spike.
+    width = max(0.9 * scale * len(drawn) ** -0.2, 0.01 * spread)
     centres = [drawn] if bounds is None else [drawn, 2 * bounds[0] - drawn, 2 * bounds[1] - drawn]
     distance = (places[:, None] - np.concatenate(centres)) / width  # (g, m or 3 m)
     heights = np.exp(-(distance**2) / 2).sum(axis=1) / (len(drawn) * width * np.sqrt(2 * np.pi))
@@ -268,11 +261,6 @@ def mean_densities(prediction: CdfPrediction, grid: Array, bounds: tuple[float, 
     return np.asarray(np.sum(inside, axis=0) / (2 * half))
 
 
-def _spread_rows(prediction: Prediction, count: int = 6) -> NDArray[np.int64]:
-    order = np.argsort(prediction.median, kind="stable")
-    return np.asarray(order[np.unique(np.linspace(0, len(order) - 1, count).round().astype(np.int64))])
-
-
 def _density_grid(ends: Array, bounds: tuple[float, float] | None) -> Array:
     """Places at which densities are drawn: the bounds, or between the outermost ends of rows and a little more."""
     if bounds is not None:
@@ -283,13 +271,6 @@ def _density_grid(ends: Array, bounds: tuple[float, float] | None) -> Array:
         return np.linspace(bounds[0], bounds[1], 400)
     margin = 0.1 * float(np.ptp(ends)) or 1.0
     return np.linspace(ends.min() - margin, ends.max() + margin, 400)
-
-
-def _bandwidth(samples: Array, spread: float) -> float:
-    """Silverman's rule, but never so narrow that equal samples become an invisible spike."""
-    quarter, three = np.quantile(samples, [0.25, 0.75])
-    scale = min(float(samples.std()), float(three - quarter) / 1.34 or np.inf)
-    return float(max(0.9 * scale * len(samples) ** -0.2, 0.01 * spread))
 
 
 def _series(records: Sequence[dict[str, float]], name: str) -> tuple[list[float], list[float]]:
