@@ -1,6 +1,7 @@
 """The twelve sets of the paper: every row is on exactly the side that its protocol gives it, whatever is run on it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import miniatures_images
 import miniatures_tables
@@ -15,6 +16,7 @@ from diffor.bench.peers import PEERS, Peer, find_peer
 from diffor.bench.peers.problem import all_rows
 from diffor.datasets import DATASETS, SUITES
 from diffor.datasets.paper import lifetime, watchtime
+from diffor.datasets.readers.reading import Place
 from diffor.datasets.splits import split_samples
 
 pytest.importorskip("PIL")
@@ -43,7 +45,7 @@ def a_cell(name, seed=0, **changes):
 
 def protocol(name, root, samples, seed):
     if name in TABLES:
-        return TABLES[name](root, seed)
+        return TABLES[name](Place(Path(root), name), seed)
     return split_samples(samples, seed, PROTOCOLS.get(name, "random"))
 
 
@@ -75,7 +77,7 @@ def test_shares_are_those_of_the_paper(root, name):
 
 
 def test_later_days_validate_and_the_last_are_tested_on(root):
-    columns, _ = watchtime._kuairand_log(root, "raise")
+    columns, _ = watchtime._kuairand_log(Place(Path(root), "kuairand"), "raise")
     samples = DATASETS["kuairand"].read(root)
     parts = choose_rows(DATASETS["kuairand"], samples, a_cell("kuairand"), root)
     date = columns["date"]

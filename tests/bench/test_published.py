@@ -11,12 +11,11 @@ import pytest
 import diffor.methods.baselines
 from diffor.bench import published
 from diffor.bench.published import PUBLISHED_FILE, read_published
-from diffor.datasets.paper.sets import AESTHETICS, AGE, LIFETIME, WATCH_TIME
+from diffor.datasets import DISTRIBUTIONS
 from diffor.encoders.images.aesthetics import AESTHETIC_ENCODERS
 from diffor.methods import METHODS
 from diffor.metrics import METRICS
 
-DATASETS = {dataset.name: dataset for dataset in (*AGE, *AESTHETICS, *WATCH_TIME, *LIFETIME)}
 # Counted by hand in the paper: methods and columns of each table.
 SIZES = {
     "aesthetics": (8, 16),
@@ -120,9 +119,9 @@ def test_the_main_table_rounds_the_appendix(paper):
 
 def test_columns_are_data_sets_and_metrics_of_this_package(paper):
     columns = [column for table in paper.tables for column in table.columns]
-    assert {column.dataset for column in columns} == set(DATASETS)
+    assert {column.dataset for column in columns} == set(DISTRIBUTIONS)
     for column in columns:
-        assert column.metric in DATASETS[column.dataset].metrics
+        assert column.metric in DISTRIBUTIONS[column.dataset].metrics
         assert METRICS[column.metric].greater_is_better == (column.direction == "higher")
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from diffor.datasets.readers.reading import check_choice
 from diffor.datasets.samples import Rows, Samples
-from diffor.errors import UserError
+from diffor.errors import UserError, check_choice
 
 SHARES = (0.8, 0.1, 0.1)
 """Training, validation and test shares of the paper."""

@@ -288,20 +288,18 @@ def _parquet_chunks(
 
 def open_parquet(path: Path) -> Any:
     """A Parquet file, opened for reading in parts."""
-    _require_pyarrow(path)
+    require_pyarrow(path)
     from pyarrow import parquet
 
     return parquet.ParquetFile(path, buffer_size=2**20)  # buffered: a row group is never in memory as a whole
 
 
-def _require_pyarrow(path: Path) -> None:
+def require_pyarrow(path: Path) -> None:
+    """Refuse to go on without the package that reads and writes Parquet."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise DataError(
-            f"{path} is a Parquet file and needs pyarrow, but it is not installed; "
-            "pip install 'diffor[parquet]', or use a CSV file"
-        ) from error
+        raise DataError(f"{path} needs pyarrow, but it is not installed; pip install 'diffor[parquet]'") from error
 
 
 # Writing.
@@ -329,7 +327,7 @@ def check_table_output(path: Path, force: bool) -> None:
     if path.suffix.lower() not in OUTPUT_SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(OUTPUT_SUFFIXES)}, but it does not; rename it")
     if is_parquet(path):
-        _require_pyarrow(path)
+        require_pyarrow(path)
     check_output(path, force)
 
 

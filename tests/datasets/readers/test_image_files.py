@@ -11,17 +11,14 @@ import pytest
 
 from diffor.datasets.readers.image_files import (
     Expected,
-    attach_images,
     broken_images,
     check_images,
-    image_folder,
     image_names,
-    keep_sound,
+    image_samples,
     locate_images,
     mark_fault,
-    without_fault,
 )
-from diffor.datasets.readers.reading import ReadReport
+from diffor.datasets.readers.reading import Place, ReadReport
 from diffor.datasets.samples import Samples
 
 
@@ -58,29 +55,29 @@ def test_the_very_name_wins_over_a_similar_one(folder):
 
 
 def test_the_first_fault_of_a_row_is_kept(folder):
-    rows = without_fault(pd.DataFrame({"y": [1.0, 2.0, 3.0]}))
-    mark_fault(rows, [False, True, False], "label missing")
-    attach_images(rows, folder, ["a.jpg", "gone.jpg", "gone.jpg"])
-    mark_fault(rows, [False, True, True], "too late")
-    kept, report = keep_sound(rows, [folder])
-    assert kept["y"].tolist() == [1]
-    assert report == ReadReport([folder], 3, {"image missing": 1, "label missing": 1})
+    images = ["a.jpg", "gone.jpg", "gone.jpg", ""]
+    rows = pd.DataFrame({"image": images, "y": [1.0, 2.0, 3.0, 4.0], "person": 7, "votes": 2})
+    mark_fault(rows, [False, True, False, False], "label missing")
+    samples, report = image_samples(Place(folder, "mine"), rows, [folder], ["votes"], {"v": "votes"}, folder)
+    assert (samples.y.tolist(), samples.groups.tolist(), samples.side["v"].tolist()) == ([1], [7], [2])
+    assert [*samples.x] == ["path", "votes"]
+    assert report == ReadReport([folder], 4, {"image missing": 2, "label missing": 1})
     assert report.n_kept == 1
 
 
 def test_images_are_looked_for_near_their_labels_first(tmp_path):
     for place in ("other/images", "mine/photos"):
         miniatures.write_photo(tmp_path / place / "1.JPG", 0.5)
-    (tmp_path / "mine" / "labels").mkdir()
-    labels = tmp_path / "mine" / "labels" / "table.csv"
-    assert image_folder("mine", labels, tmp_path, ["0.jpg", "1.jpg"], "") == tmp_path / "mine" / "photos"
-    (tmp_path / "third").mkdir()
-    labels = tmp_path / "third" / "table.csv"
-    assert image_folder("mine", labels, tmp_path, ["1.jpg"], "") == tmp_path / "mine" / "photos"
+
+    def path_of(labels, *images):
+        (tmp_path / labels).parent.mkdir(parents=True, exist_ok=True)
+        rows = pd.DataFrame({"image": images, "y": 0.0})
+        return image_samples(Place(tmp_path, "mine", "Fetch it."), rows, [tmp_path / labels])[0].x["path"].tolist()
+
+    assert path_of("other/labels/table.csv", "0.jpg", "1.jpg") == [str(tmp_path / "other/images/1.JPG")]
+    assert path_of("third/table.csv", "1.jpg") == [str(tmp_path / "mine/photos/1.JPG")]
     with pytest.raises(FileNotFoundError, match=r"such as 2\.jpg, but none of 1 .*; put or link .*Fetch it\."):
-        image_folder("mine", labels, tmp_path, ["2.jpg"], "Fetch it.")
-    with pytest.raises(ValueError, match=r"table\.csv must name images, but it has no rows; fetch the file again"):
-        image_folder("mine", labels, tmp_path, [], "")
+        path_of("mine/table.csv", "2.jpg")
 
 
 def test_broken_images_are_named(tmp_path):
