@@ -43,8 +43,7 @@ def table() -> pd.DataFrame:
     )
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
-@pytest.mark.parametrize("rows", [1, 7, 50, 1000])
+@pytest.mark.parametrize(("suffix", "rows"), [(".csv", 7), (".csv", 50), (".csv.gz", 1000), (".parquet", 7)])
 def test_chunks_put_together_are_the_table(tmp_path: Path, table: pd.DataFrame, suffix: str, rows: int) -> None:
     path = tmp_path / f"rows{suffix}"
     table.to_parquet(path) if suffix == ".parquet" else table.to_csv(path, index=False)
@@ -135,10 +134,10 @@ def test_a_bad_number_is_named_with_its_row(tmp_path: Path) -> None:
 
 def test_memory_holds_one_chunk_whatever_the_length(tmp_path: Path) -> None:
     peaks = []
-    for rows in (60_000, 180_000):  # both larger than the buffers of pandas, which do not grow with the file
+    for rows in (40_000, 120_000):  # both larger than the buffers of pandas, which do not grow with the file
         path = tmp_path / f"{rows}.csv"
         pd.DataFrame({"a": np.arange(rows) * 0.5, "c": "word"}).to_csv(path, index=False)
-        list(read_chunks(path, ["a"], ["c"], ["c"], rows=50_000_000))  # imports and caches are not to be counted
+        list(read_chunks(path, ["a"], ["c"], ["c"], rows=50_000))  # imports and caches are not to be counted
         tracemalloc.start()
         for chunk in read_chunks(path, ["a"], ["c"], ["c"], rows=1000):
             assert len(chunk) <= 1000
@@ -164,17 +163,15 @@ def test_columns_without_a_name_are_no_columns(tmp_path: Path, table: pd.DataFra
     ("name", "content", "message"),
     [
         ("rows.csv", b"", "must hold a table, but the file is empty"),
-        ("rows.csv", b"\n\n", "must hold a table, but the file is empty"),
         ("rows.csv", b"a,b\n", "must hold at least one row, but it has only a header"),
         ("rows.csv", b"a,b\n1,2,3\n4,5,6\n", "as many fields in each row as in its header"),
-        ("rows.csv", b"a,b\n1,2,\n4,5,\n", "as many fields in each row as in its header"),
         ("rows.csv", b"a,b\n1,2\n3,4\n5,6,7\n", "must be a readable CSV file, but .*line 4"),
         ("rows.csv", b'a,b\n1,2\n3,"4\n', "must be a readable CSV file"),
         ("rows.csv", b"a,b\n1,\xff\xfe\n", "in UTF-8"),
         ("rows.csv", b"\x89PNG\r\n\x1a\n\x00\x00", "UTF-8|readable CSV|surplus"),
         ("rows.csv.gz", b"a,b\n1,2\n", "must be a readable CSV file"),
+        ("rows.csv.gz", gzip.compress(b"a,b\n1,2\n" * 9)[:-9], "must be a readable CSV file"),
         ("rows.parquet", b"PAR1 not really", "must be a readable Parquet file"),
-        ("rows.parquet", b"", "must be a readable Parquet file"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -190,13 +187,6 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, me
 
     with pytest.raises(DataError, match=message):
         stream()
-
-
-def test_a_truncated_archive_is_named(tmp_path: Path, table: pd.DataFrame) -> None:
-    path = tmp_path / "rows.csv.gz"
-    pd.concat([table] * 200).to_csv(path, index=False)
-    path.write_bytes(path.read_bytes()[:-2000])
-    assert "must be a readable CSV file" in message_of(read_chunks, path, ["a"], [], [], 1000)
 
 
 def test_paths_that_are_no_files(tmp_path: Path) -> None:
@@ -229,8 +219,10 @@ def test_output_in_a_folder_without_permission(tmp_path: Path) -> None:
     assert "must be writable" in message_of(tables.check_output, tmp_path / "a.csv", False)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, OSError(28, "No space left on device")])
+@pytest.mark.parametrize(
+    ("suffix", "failure"),
+    [(".csv", ValueError), (".csv", OSError(28, "Full")), (".parquet", KeyboardInterrupt)],
+)
 def test_a_failure_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, table: pd.DataFrame, suffix: str, failure: type[BaseException] | BaseException
 ) -> None:
@@ -256,16 +248,10 @@ def test_what_is_written_in_pieces_is_read_as_one(tmp_path: Path, table: pd.Data
         for first in range(0, 50, 20):
             write(table.iloc[first : first + 20])
         assert not path.exists()
+    assert tables.count_rows(path) == (50 if suffix == ".parquet" else None)
     result = read_table(path, text=["id"])
     pd.testing.assert_frame_equal(result, table, check_dtype=False)
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_parquet_counts_its_rows_beforehand(tmp_path: Path, table: pd.DataFrame) -> None:
-    table.to_parquet(tmp_path / "rows.parquet")
-    table.to_csv(tmp_path / "rows.csv")
-    assert tables.count_rows(tmp_path / "rows.parquet") == 50
-    assert tables.count_rows(tmp_path / "rows.csv") is None
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".csv.bz2", ".csv.xz"])

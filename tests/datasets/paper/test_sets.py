@@ -78,12 +78,3 @@ def test_a_check_counts_rows_and_names_a_truncated_image(tmp_path, name):
     assert [message for message in checked.errors if "must be a whole image" in message] == [checked.errors[-1]]
     assert checked.errors[-1].startswith(f"{broken} must be a whole image, but ")
     assert "; fetch the file again, or delete it" in checked.errors[-1]
-
-
-def test_brightness_follows_the_target(root):
-    from PIL import Image
-
-    for name in IMAGES:
-        samples = DISTRIBUTIONS[name].read(root)
-        means = [np.asarray(Image.open(path)).mean() for path in samples.x["path"]]
-        assert np.corrcoef(means, samples.y)[0, 1] > 0.95

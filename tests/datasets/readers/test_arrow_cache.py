@@ -67,10 +67,9 @@ def test_line_ends_do_not_matter(tmp_path, change):
     path = write(tmp_path / "table.csv", 20, end="\r\n" if change == "crlf" else "\n")
     data = path.read_bytes()
     path.write_bytes({"crlf": data, "no end": data.rstrip(b"\n"), "blank lines": data + b"\n\n"}[change])
-    for block_bytes in (30, 2**20):
-        found = rows_of(cached_table(path, FORM, tmp_path / str(block_bytes), block_bytes=block_bytes))
-        assert found["id"].tolist() == list(range(20))
-        assert found["word"].iloc[-1] == "word 4"
+    found = rows_of(cached_table(path, FORM, tmp_path / "cache", block_bytes=30))
+    assert found["id"].tolist() == list(range(20))
+    assert found["word"].iloc[-1] == "word 4"
 
 
 def test_a_second_call_reads_nothing_but_the_cache(tmp_path):

@@ -23,7 +23,6 @@ from diffor.datasets.splits import Split, split_samples
 Root = str | Path | None
 Survey = Callable[..., tuple[Samples, ReadReport]]
 """Reads a data set and says what it met."""
-Divide = Callable[[Root, int], Split]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,20 +43,64 @@ class PublishedSet(Dataset):
     """Files below the root which show that there is something, even if it cannot be read."""
 
 
+@dataclass(frozen=True)
+class _Reader:
+    """Reads and divides one set below a root, by functions that are told the place of its files."""
+
+    name: str
+    obtain: str
+    survey_place: Survey
+    divide_place: Callable[[Place, int], Split] | None = None
+    protocol: str = "random"
+
+    def place(self, root: Root) -> Place:
+        return Place(data_root(root, self.name, self.obtain), self.name, self.obtain)
+
+    def survey(self, root: Root = None, **options: Any) -> tuple[Samples, ReadReport]:
+        return self.survey_place(self.place(root), **options)
+
+    def read(self, root: Root = None, **options: Any) -> Samples:
+        return self.survey(root, **options)[0]
+
+    def divide(self, root: Root, index: int) -> Split:
+        if self.divide_place is None:
+            return split_samples(self.read(root), index, self.protocol)
+        return self.divide_place(self.place(root), index)
+
+    def split(self, root: Root, index: int) -> tuple[Rows, Rows]:
+        split = self.divide(root, index)
+        return split.learning, split.test
+
+    def parts(self, root: Root, index: int) -> tuple[Rows, Rows, Rows]:
+        split = self.divide(root, index)
+        return split.training, split.validation, split.test
+
+    def count_groups(self, root: Root) -> int:
+        return len(np.unique(np.asarray(self.read(root).groups)))
+
+    def published(self, **facts: Any) -> PublishedSet:
+        return PublishedSet(
+            name=self.name,
+            obtain=self.obtain,
+            survey=self.survey,
+            read=self.read,
+            split=self.split,
+            parts=self.parts,
+            **facts,
+        )
+
+
 def image_set(
     *, name: str, obtain: str, survey: Survey, expected: Expected, protocol: str = "random", **facts: Any
 ) -> PublishedSet:
-    """A data set of images and labels, whose ``survey(place, **options)`` tells its groups."""
-    survey = partial(_survey, name=name, obtain=obtain, survey=survey)
-    return _published(
-        name,
-        obtain,
-        survey,
-        partial(_divide_samples, survey=survey, protocol=protocol),
+    """A data set of images and labels, which ``survey(place, **options)`` reads."""
+    reader = _Reader(name, obtain, survey, protocol=protocol)
+    check = partial(check_images, name=name, survey=reader.survey, expected=expected)
+    return reader.published(
         image_column="path",
-        count_splits=partial(_count_groups, survey=survey) if protocol == "one-out" else None,
-        check=partial(check_images, name=name, survey=survey, expected=expected),
-        glance=partial(check_images, name=name, survey=survey, expected=expected, n_images=0),
+        count_splits=reader.count_groups if protocol == "one-out" else None,
+        check=check,
+        glance=partial(check, n_images=0),
         **facts,
     )
 
@@ -74,55 +117,9 @@ def table_set(
 ) -> PublishedSet:
     """A large table in text files, which ``survey(place, **options)`` reads and ``split(place, index)`` divides."""
     check = check or partial(check_files, name=name, obtain=obtain, files=files)
-    return _published(
-        name,
-        obtain,
-        partial(_survey, name=name, obtain=obtain, survey=survey),
-        partial(_divide_table, name=name, obtain=obtain, split=split),
+    return _Reader(name, obtain, survey, split).published(
         check=check,
         glance=partial(check, read_all=False),
         marks=tuple(each for file in files for each in file.names),
         **facts,
     )
-
-
-def _published(name: str, obtain: str, survey: Survey, divide: Divide, **facts: Any) -> PublishedSet:
-    return PublishedSet(
-        name=name,
-        obtain=obtain,
-        survey=survey,
-        read=partial(_read, survey=survey),
-        split=partial(_learning_and_test_rows, divide=divide),
-        parts=partial(_three_parts, divide=divide),
-        **facts,
-    )
-
-
-def _survey(root: Root = None, *, name: str, obtain: str, survey: Survey, **options: Any) -> tuple[Samples, ReadReport]:
-    return survey(Place(data_root(root, name, obtain), name, obtain), **options)
-
-
-def _read(root: Root = None, *, survey: Survey, **options: Any) -> Samples:
-    return survey(root, **options)[0]
-
-
-def _divide_samples(root: Root, index: int, survey: Survey, protocol: str) -> Split:
-    return split_samples(survey(root)[0], index, protocol)
-
-
-def _divide_table(root: Root, index: int, name: str, obtain: str, split: Callable[[Place, int], Split]) -> Split:
-    return split(Place(data_root(root, name, obtain), name, obtain), index)
-
-
-def _learning_and_test_rows(root: Root, index: int, divide: Divide) -> tuple[Rows, Rows]:
-    split = divide(root, index)
-    return split.learning, split.test
-
-
-def _three_parts(root: Root, index: int, divide: Divide) -> tuple[Rows, Rows, Rows]:
-    split = divide(root, index)
-    return split.training, split.validation, split.test
-
-
-def _count_groups(root: Root, survey: Survey) -> int:
-    return len(np.unique(np.asarray(survey(root)[0].groups)))

@@ -127,8 +127,6 @@ def kept_result(folder: Path, key: Any, make: Callable[[], Any]) -> Any:
     path = folder / f"{_digest([VERSION, key])}.parquet"
     if not path.exists():
         with locked(folder):
-            for unfinished in folder.glob(".*"):
-                unfinished.unlink()  # a killed process left it
             if not path.exists():
                 with replacing(path) as temporary:
                     parquet.write_table(make(), temporary)
@@ -199,6 +197,8 @@ def _complete_parts(folder: Path, state: str) -> list[Part] | None:
 
 def _build(source: Path, form: TextFormat, folder: Path, state: str, on_bad_row: str, block_bytes: int) -> list[Part]:
     """Read the text from where the parts end, a part for each block."""
+    from pyarrow import parquet
+
     parts = _whole_parts(folder, state)
     for leftover in set(folder.iterdir()) - {part.path for part in parts}:
         leftover.unlink()  # of another state of the file, or what was being written when a process died
@@ -215,8 +215,12 @@ def _build(source: Path, form: TextFormat, folder: Path, state: str, on_bad_row:
             if not block.isspace():
                 n_bad = sum(sum(part.dropped.values()) for part in parts)
                 table, dropped, first_bad = _read_block(block, source, form, first_line, on_bad_row, n_bad)
-                facts = {"end": end, "n_lines": n_lines, "dropped": dropped, "first_bad": first_bad}
-                parts.append(_write_part(table, _part_path(folder, state, len(parts)), facts))
+                facts: dict[str, Any] = {"end": end, "n_lines": n_lines, "dropped": dropped, "first_bad": first_bad}
+                path = _part_path(folder, state, len(parts))
+                with replacing(path) as temporary:
+                    marked = table.replace_schema_metadata({FACTS: json.dumps(facts)})
+                    parquet.write_table(marked, temporary, row_group_size=BATCH_ROWS, compression="zstd")
+                parts.append(Part(path, table.num_rows, **facts))
             bar.update(raw.tell() - bar.n)
     if _state(source, form) != state:
         raise DataError(f"{source} must not change while it is read, but it did; run again")
@@ -253,12 +257,3 @@ def _read_block(
 
 def _may_be_dropped(message: str) -> str:
     return f"{message}, or pass on_bad_row='drop' to leave such rows out"
-
-
-def _write_part(table: Any, path: Path, facts: dict[str, Any]) -> Part:
-    from pyarrow import parquet
-
-    with replacing(path) as temporary:
-        marked = table.replace_schema_metadata({FACTS: json.dumps(facts)})
-        parquet.write_table(marked, temporary, row_group_size=BATCH_ROWS, compression="zstd")
-    return Part(path, table.num_rows, **facts)
