@@ -18,20 +18,20 @@ from diffor.files import tables
 from diffor.files.tables import DataError, check_numbers, column_names, read_chunks, read_table, table_writer
 
 
-def write_csv(path: Path, text: str) -> Path:
+def write_csv(path, text):
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def message_of(action: object, *arguments: object) -> str:
+def message_of(action, *arguments):
     with pytest.raises(DataError) as caught:
-        list(action(*arguments) or ())  # type: ignore[operator]
+        list(action(*arguments) or ())
     assert "\n" not in str(caught.value).strip()
     return str(caught.value)
 
 
 @pytest.fixture
-def table() -> pd.DataFrame:
+def table():
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         {
@@ -44,7 +44,7 @@ def table() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(("suffix", "rows"), [(".csv", 7), (".csv", 50), (".csv.gz", 1000), (".parquet", 7)])
-def test_chunks_put_together_are_the_table(tmp_path: Path, table: pd.DataFrame, suffix: str, rows: int) -> None:
+def test_chunks_put_together_are_the_table(tmp_path, table, suffix, rows):
     path = tmp_path / f"rows{suffix}"
     table.to_parquet(path) if suffix == ".parquet" else table.to_csv(path, index=False)
     chunks = list(read_chunks(path, ["a", "n"], ["city"], ["city", "id"], rows))
@@ -62,7 +62,7 @@ def test_chunks_put_together_are_the_table(tmp_path: Path, table: pd.DataFrame, 
     assert whole["id"].tolist() == table["id"].tolist()
 
 
-def test_numbers_of_csv_are_read_to_the_last_bit(tmp_path: Path) -> None:
+def test_numbers_of_csv_are_read_to_the_last_bit(tmp_path):
     numbers = np.random.default_rng(1).normal(size=500) * 10.0 ** np.arange(-250, 250)
     path = tmp_path / "rows.csv"
     pd.DataFrame({"a": numbers}).to_csv(path, index=False)
@@ -71,7 +71,7 @@ def test_numbers_of_csv_are_read_to_the_last_bit(tmp_path: Path) -> None:
     np.testing.assert_array_equal(pd.concat(chunks), numbers)
 
 
-def test_text_columns_are_text_in_every_chunk(tmp_path: Path) -> None:
+def test_text_columns_are_text_in_every_chunk(tmp_path):
     path = write_csv(tmp_path / "rows.csv", "code,x\n01,1\n02,2\nB,3\n,4\n")
     chunks = list(read_chunks(path, ["x"], ["code"], rows=2))
     assert chunks[0].table["code"].tolist() == ["01", "02"]
@@ -79,7 +79,7 @@ def test_text_columns_are_text_in_every_chunk(tmp_path: Path) -> None:
     assert pd.isna(chunks[1].table["code"].tolist()[1])
 
 
-def test_kept_columns_of_csv_are_copied_as_they_are_written(tmp_path: Path) -> None:
+def test_kept_columns_of_csv_are_copied_as_they_are_written(tmp_path):
     text = 'x,id,note\n1,007,NA\n2,1e3,"a, ""b"""\n3,,"two\nlines"\n4, 5 ,1.10\n'
     path = write_csv(tmp_path / "rows.csv", text)
     with table_writer(tmp_path / "copy.csv") as write:
@@ -88,7 +88,7 @@ def test_kept_columns_of_csv_are_copied_as_they_are_written(tmp_path: Path) -> N
     assert (tmp_path / "copy.csv").read_text() == text
 
 
-def test_kept_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
+def test_kept_columns_of_parquet_keep_their_types(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     big = 2**53 + 1
     source = pa.table(
@@ -115,7 +115,7 @@ def test_kept_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
     }
 
 
-def test_numbers_may_be_booleans_gaps_and_very_long(tmp_path: Path) -> None:
+def test_numbers_may_be_booleans_gaps_and_very_long(tmp_path):
     path = write_csv(tmp_path / "rows.csv", "flag,long\nTrue,99999999999999999999\n,1\nFalse,2\n")
     for chunk in read_chunks(path, ["flag", "long"], [], rows=2):
         for name in ("flag", "long"):
@@ -124,7 +124,7 @@ def test_numbers_may_be_booleans_gaps_and_very_long(tmp_path: Path) -> None:
         check_numbers(pd.Series(["1", "x"], name="v"), Path("rows.csv"), first=10)
 
 
-def test_a_bad_number_is_named_with_its_row(tmp_path: Path) -> None:
+def test_a_bad_number_is_named_with_its_row(tmp_path):
     path = write_csv(tmp_path / "rows.csv", "a\n" + "1.5\n" * 10 + "oops\n")
     reader = read_chunks(path, ["a"], [], rows=4)
     assert len(next(reader)) == len(next(reader)) == 4
@@ -132,7 +132,7 @@ def test_a_bad_number_is_named_with_its_row(tmp_path: Path) -> None:
         next(reader)
 
 
-def test_memory_holds_one_chunk_whatever_the_length(tmp_path: Path) -> None:
+def test_memory_holds_one_chunk_whatever_the_length(tmp_path):
     peaks = []
     for rows in (40_000, 120_000):  # both larger than the buffers of pandas, which do not grow with the file
         path = tmp_path / f"{rows}.csv"
@@ -146,7 +146,7 @@ def test_memory_holds_one_chunk_whatever_the_length(tmp_path: Path) -> None:
     assert peaks[1] < 1.5 * peaks[0]
 
 
-def test_columns_without_a_name_are_no_columns(tmp_path: Path, table: pd.DataFrame) -> None:
+def test_columns_without_a_name_are_no_columns(tmp_path, table):
     table.to_csv(tmp_path / "rows.csv")
     shuffled = table.sample(frac=1, random_state=0)
     shuffled.to_parquet(tmp_path / "rows.parquet")
@@ -174,14 +174,14 @@ def test_columns_without_a_name_are_no_columns(tmp_path: Path, table: pd.DataFra
         ("rows.parquet", b"PAR1 not really", "must be a readable Parquet file"),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_files_that_cannot_be_read(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as caught:
         read_table(path)
     assert str(path) in str(caught.value)
 
-    def stream() -> None:
+    def stream():
         names = column_names(path)
         list(read_chunks(path, [], names))
 
@@ -189,21 +189,19 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, me
         stream()
 
 
-def test_paths_that_are_no_files(tmp_path: Path) -> None:
+def test_paths_that_are_no_files(tmp_path):
     assert "there is none; check the path" in message_of(column_names, tmp_path / "absent.csv")
     assert "it is a folder or a stream" in message_of(read_table, tmp_path)
 
 
-def test_parquet_without_pyarrow_names_the_extra(
-    tmp_path: Path, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_without_pyarrow_names_the_extra(tmp_path, table, monkeypatch):
     table.to_parquet(tmp_path / "rows.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'diffor[parquet]'" in message_of(column_names, tmp_path / "rows.parquet")
     assert "pip install 'diffor[parquet]'" in message_of(tables.check_table_output, tmp_path / "new.parquet", False)
 
 
-def test_output_paths_are_checked(tmp_path: Path) -> None:
+def test_output_paths_are_checked(tmp_path):
     old = write_csv(tmp_path / "old.csv", "x\n")
     assert f"{tmp_path / 'no'} is none; create it" in message_of(tables.check_output, tmp_path / "no" / "a.csv", True)
     assert "pass --force" in message_of(tables.check_output, old, False)
@@ -214,7 +212,7 @@ def test_output_paths_are_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the administrator may write everywhere")
-def test_output_in_a_folder_without_permission(tmp_path: Path) -> None:
+def test_output_in_a_folder_without_permission(tmp_path):
     tmp_path.chmod(0o500)
     assert "must be writable" in message_of(tables.check_output, tmp_path / "a.csv", False)
 
@@ -223,26 +221,24 @@ def test_output_in_a_folder_without_permission(tmp_path: Path) -> None:
     ("suffix", "failure"),
     [(".csv", ValueError), (".csv", OSError(28, "Full")), (".parquet", KeyboardInterrupt)],
 )
-def test_a_failure_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, table: pd.DataFrame, suffix: str, failure: type[BaseException] | BaseException
-) -> None:
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, table, suffix, failure):
     path = tmp_path / f"out{suffix}"
     path.write_bytes(b"old")
 
-    def write_half() -> None:
+    def write_half():
         with table_writer(path) as write:
             write(table)
             assert len(list(tmp_path.iterdir())) == 2
             raise failure
 
-    with pytest.raises(DataError if isinstance(failure, OSError) else failure):  # type: ignore[arg-type]
+    with pytest.raises(DataError if isinstance(failure, OSError) else failure):
         write_half()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_what_is_written_in_pieces_is_read_as_one(tmp_path: Path, table: pd.DataFrame, suffix: str) -> None:
+def test_what_is_written_in_pieces_is_read_as_one(tmp_path, table, suffix):
     path = tmp_path / f"out{suffix}"
     with table_writer(path) as write:
         for first in range(0, 50, 20):
@@ -255,7 +251,7 @@ def test_what_is_written_in_pieces_is_read_as_one(tmp_path: Path, table: pd.Data
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".csv.bz2", ".csv.xz"])
-def test_nul_bytes_are_found_wherever_they_stand(tmp_path: Path, suffix: str) -> None:
+def test_nul_bytes_are_found_wherever_they_stand(tmp_path, suffix):
     path = tmp_path / f"rows{suffix}"
     opened = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}.get(suffix.rpartition(".")[2], open)
     with opened(path, "wb") as file:
@@ -269,7 +265,7 @@ def test_nul_bytes_are_found_wherever_they_stand(tmp_path: Path, suffix: str) ->
         column_names(path)
 
 
-def test_headers_that_name_a_column_twice_are_refused(tmp_path: Path) -> None:
+def test_headers_that_name_a_column_twice_are_refused(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a,b,a\n1,2,3\n")
     for read in (column_names, read_table, lambda path: list(read_chunks(path, ["a"], []))):

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import warnings
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -294,34 +295,26 @@ def make_rows(seed, n):
     }
 
 
-WEIGHTED = {
-    "mae": lambda r, **w: metrics.mae(r["y"], r["p"], **w),
-    "rmse": lambda r, **w: metrics.rmse(r["y"], r["p"], **w),
-    "cs": lambda r, **w: metrics.cs(r["y"], r["p"], 1, **w),
-    "pinball": lambda r, **w: metrics.pinball(r["y"], r["p"], 0.8, **w),
-    "xauc": lambda r, **w: metrics.xauc(r["y"], r["p"], **w),
-    "xauc_strict": lambda r, **w: metrics.xauc(r["y"], r["p"], "strict", **w),
-    "xauc_correct": lambda r, **w: metrics.xauc(r["y"], r["p"], "correct", **w),
-    "lcc": lambda r, **w: metrics.lcc(r["y"], r["p"], **w),
-    "srcc": lambda r, **w: metrics.srcc(r["y"], r["p"], **w),
-    "normalized_gini": lambda r, **w: metrics.normalized_gini(r["y"], r["p"], **w),
-    "qwk": lambda r, **w: metrics.qwk(r["y"], r["grades"], **w),
-    "accuracy_off_by": lambda r, **w: metrics.accuracy_off_by(r["y"], r["grades"], **w),
-    "crps_samples": lambda r, **w: metrics.crps_samples(r["y"], r["samples"], **w),
-    "crps_fair": lambda r, **w: metrics.crps_samples(r["y"], r["samples"], fair=True, **w),
-    "rps": lambda r, **w: metrics.rps(r["y"], r["probabilities"], **w),
-    "picp": lambda r, **w: metrics.picp(r["y"], r["samples"], 0.5, **w),
-    "coverage": lambda r, **w: metrics.coverage(r["y"], r["low"], r["high"], **w),
-    "interval_width": lambda r, **w: metrics.interval_width(r["low"], r["high"], **w),
+COLUMNS = {"point": ("y", "p"), "grade": ("y", "grades"), "samples": ("y", "samples"), "interval": ("y", "low", "high")}
+WEIGHTED = {name: (each.function, COLUMNS[each.kind]) for name, each in METRICS.items() if each.takes_weight} | {
+    "cs": (partial(metrics.cs, limit=1), COLUMNS["point"]),
+    "pinball": (partial(metrics.pinball, level=0.8), COLUMNS["point"]),
+    "rps": (metrics.rps, ("y", "probabilities")),
+    "picp": (partial(metrics.picp, coverage=0.5), COLUMNS["samples"]),
 }
 
 
-def outcome(function, rows, **weight):
+def value_of(name, rows, **weight):
+    function, columns = WEIGHTED[name]
+    return function(*(rows[column] for column in columns), **weight)
+
+
+def outcome(name, rows, **weight):
     """The value, or the kind of refusal: without a comparable pair both sides must refuse."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
-            return function(rows, **weight)
+            return value_of(name, rows, **weight)
         except ValueError as error:
             return str(error).split(",")[0]
 
@@ -331,8 +324,8 @@ def outcome(function, rows, **weight):
 def test_whole_weights_equal_repeated_rows(seed, weights):
     rows = make_rows(seed, len(weights))
     repeated = {name: np.repeat(values, weights, axis=0) for name, values in rows.items()}
-    for name, function in WEIGHTED.items():
-        left, right = outcome(function, rows, sample_weight=weights), outcome(function, repeated)
+    for name in WEIGHTED:
+        left, right = outcome(name, rows, sample_weight=weights), outcome(name, repeated)
         assert left == (right if isinstance(right, str) else close(right, abs=1e-9)), name
 
 
@@ -343,17 +336,17 @@ COUNTING = ("strict", "correct", "normalized_gini")  # where weights are numbers
 def test_the_unit_of_the_weights_does_not_matter(name):
     rows = make_rows(3, 30)
     weights = np.random.default_rng(0).random(30)
-    value = WEIGHTED[name](rows, sample_weight=weights)
+    value = value_of(name, rows, sample_weight=weights)
     assert type(value) is float
-    assert value == close(WEIGHTED[name](rows, sample_weight=weights * 1e-3))
-    assert value != close(WEIGHTED[name](rows), abs=1e-12)
+    assert value == close(value_of(name, rows, sample_weight=weights * 1e-3))
+    assert value != close(value_of(name, rows), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", [name for name in WEIGHTED if name.endswith(COUNTING)])
 def test_counting_metrics_refuse_half_a_copy(name):
     message = r"whole numbers for .*, where a weight counts copies of a row, but .*=0\.5; scale and round"
     with pytest.raises(ValueError, match=message):
-        WEIGHTED[name](make_rows(0, 3), sample_weight=[1, 0.5, 1])
+        value_of(name, make_rows(0, 3), sample_weight=[1, 0.5, 1])
 
 
 # Refusals.

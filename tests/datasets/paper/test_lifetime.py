@@ -3,12 +3,11 @@
 import dataclasses
 import gzip
 import hashlib
-import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
-from miniatures_tables import COMPANIES, SHOPPERS, TRANSACTIONS_HEADER, write_criteo, write_shoppers
+from miniatures_tables import COMPANIES, SHOPPERS, TRANSACTIONS_HEADER
 
 from diffor.datasets import DATASETS, DISTRIBUTIONS
 from diffor.datasets.paper.lifetime import CRITEO_FILES, HASHES, SHOPPERS_FILES
@@ -17,23 +16,6 @@ from diffor.datasets.readers.customer_years import TRANSACTIONS, customer_years
 from diffor.datasets.readers.published_files import check_files
 
 survey_criteo, survey_shoppers = DISTRIBUTIONS["criteo"].survey, DISTRIBUTIONS["shoppers"].survey
-
-
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory):
-    """Both distributions below one root, with their caches filled."""
-    root = tmp_path_factory.mktemp("shipped")
-    write_criteo(root)
-    write_shoppers(root / "kaggle")
-    survey_criteo(root)
-    survey_shoppers(root)
-    return root
-
-
-@pytest.fixture
-def root(shipped, tmp_path):
-    """A copy to be damaged."""
-    return shutil.copytree(shipped, tmp_path / "root")
 
 
 @pytest.fixture(scope="module")

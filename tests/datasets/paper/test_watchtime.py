@@ -7,30 +7,13 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from miniatures_tables import LOG_HEADER, write_kuairand, write_kuairec
+from miniatures_tables import LOG_HEADER, write_kuairec
 
 from diffor.datasets import DATASETS, DISTRIBUTIONS, load_dataset
 from diffor.datasets.paper.watchtime import FEEDBACK, KUAIRAND_FILES, KUAIREC_FILES, check_kuairand, most_frequent_tags
 from diffor.datasets.readers.published_files import PublishedFile, check_files
 
 survey_kuairec, survey_kuairand = DISTRIBUTIONS["kuairec"].survey, DISTRIBUTIONS["kuairand"].survey
-
-
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory):
-    """Both distributions below one root, with their caches filled."""
-    root = tmp_path_factory.mktemp("shipped")
-    write_kuairec(root)
-    write_kuairand(root)
-    survey_kuairec(root)
-    survey_kuairand(root)
-    return root
-
-
-@pytest.fixture
-def root(shipped, tmp_path):
-    """A copy to be damaged."""
-    return shutil.copytree(shipped, tmp_path / "root")
 
 
 def damage(root, name, old, new):

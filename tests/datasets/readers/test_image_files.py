@@ -18,6 +18,7 @@ from diffor.datasets.readers.image_files import (
     locate_images,
     mark_fault,
 )
+from diffor.datasets.readers.published_files import PublishedFile
 from diffor.datasets.readers.reading import Place, ReadReport
 from diffor.datasets.samples import Samples
 
@@ -108,7 +109,6 @@ def test_only_some_images_are_decoded_where_asked(tmp_path):
 
 def test_a_missing_pillow_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert broken_images(["a.jpg"], 0) == []
     with pytest.raises(ImportError, match=r'pip install "diffor\[images\]"'):
         broken_images(["a.jpg"])
 
@@ -148,12 +148,13 @@ def test_too_many_missing_images_are_an_error(folder):
 def test_the_archive_is_known_by_its_sum(folder, official):
     (folder / "mine.zip").write_bytes(b"archive")
     right = hashlib.md5(b"archive").hexdigest()
-    survey = survey_of(folder)
-    sound = Expected(n_rows=3, archive="mine.zip", digest=("md5", right), official_digest=official)
-    checked = check_images(folder, "mine", survey, sound)
-    assert (checked.errors, checked.warnings) == ([], [])
-    wrong = Expected(n_rows=3, archive="mine.zip", digest=("md5", "0" * 32), official_digest=official)
-    checked = check_images(folder, "mine", survey, wrong)
-    (message,) = checked.errors if official else checked.warnings
-    assert message.startswith(f"{folder / 'mine.zip'} must have the md5 {'0' * 32}, but got {right}; fetch the archive")
-    assert not (checked.warnings if official else checked.errors)
+
+    def check(digest, **options):
+        archive = PublishedFile(("mine.zip",), digest=("md5", digest), is_official=official)
+        checked = check_images(folder, "mine", survey_of(folder), Expected(n_rows=3, archive=archive), **options)
+        return (checked.errors, checked.warnings) if official else (checked.warnings, checked.errors)
+
+    assert check(right) == check("0" * 32, read_all=False) == ([], [])
+    (message,), others = check("0" * 32)
+    assert message == f"{folder / 'mine.zip'} must have the md5 {'0' * 32}, but got {right}; fetch the file again"
+    assert others == []

@@ -159,14 +159,14 @@ def survey_spaq(
     numbers = pd.to_numeric(rows["image"].str.extract(r"(\d+)", expand=False), errors="coerce")
     rows["test"] = numbers > SPAQ_LEARNED
     scenes = files[0].parent / "Scene category labels.xlsx"
-    columns = []
+    inputs: list[str] = []
     if chosen and scenes.is_file():
-        columns, files = list(SPAQ_SCENES), [*files, scenes]
+        inputs, files = list(SPAQ_SCENES), [*files, scenes]
         sheet = _spaq_sheet(scenes, ("Image name", *SPAQ_SCENES))
-        found = as_numbers(sheet[columns], scenes).assign(image=sheet["Image name"].str.strip().to_numpy())
+        found = as_numbers(sheet[inputs], scenes).assign(image=sheet["Image name"].str.strip().to_numpy())
         rows = rows.merge(found.drop_duplicates("image"), on="image", how="left")
     others = [name for name in SPAQ_SCORES if name != target]
-    return image_samples(place, rows, files, columns, {"test": "test", "attributes": others})
+    return image_samples(place, rows, files, inputs, {"test": "test", "attributes": others})
 
 
 def _spaq_rows(place: Place) -> tuple[pd.DataFrame, list[Path]]:

@@ -20,17 +20,20 @@ from numpy.typing import NDArray
 from diffor.datasets.paper.sets import image_set
 from diffor.datasets.readers.data_files import CURE
 from diffor.datasets.readers.image_files import Expected, choose_columns, image_names, image_samples, mark_fault
+from diffor.datasets.readers.published_files import PublishedFile
 from diffor.datasets.readers.reading import Place, ReadReport, folders_below, refuse_stand_in
 from diffor.datasets.samples import Samples
 from diffor.errors import UserError
 
+ARCHIVE_CURE = "fetch the archive again, or take another mirror's copy"
 METRICS = ("mae", "cs", "rmse", "srcc", "crps", "coverage")
 
 
 def _folders_of(place: Place, name: str, example: str) -> list[Path]:
     """The folders that hold a file whose name has this form, the nearest first; there must be one."""
     form = re.compile(name, re.IGNORECASE)
-    found = [each for each in folders_below(place.root) if any(form.fullmatch(entry) for entry in os.listdir(each))]
+    folders = folders_below(place.root)
+    found = [folder for folder in folders if any(form.fullmatch(entry.name) for entry in os.scandir(folder))]
     if not found:
         raise place.lacks(f"images such as {example}")
     return found
@@ -190,9 +193,12 @@ AGE = (
         marks=("UTKFace.tar.gz",),
         expected=Expected(
             n_rows=23_708,
-            archive="UTKFace.tar.gz",
-            digest=("sha256", "2c0655397b498e81b82d685ee74bee8c2e4364a5897caf3afec6ea48929024a7"),
-            official_digest=False,
+            archive=PublishedFile(
+                ("UTKFace.tar.gz",),
+                digest=("sha256", "2c0655397b498e81b82d685ee74bee8c2e4364a5897caf3afec6ea48929024a7"),
+                is_official=False,
+                cure=ARCHIVE_CURE,
+            ),
         ),
     ),
     image_set(
@@ -209,7 +215,11 @@ AGE = (
         protocol="one-out",
         marks=("FGNET.zip",),
         expected=Expected(
-            n_rows=1_002, n_groups=82, archive="FGNET.zip", digest=("md5", "1206978cac3626321b84c22b24cc8d19")
+            n_rows=1_002,
+            n_groups=82,
+            archive=PublishedFile(
+                ("FGNET.zip",), digest=("md5", "1206978cac3626321b84c22b24cc8d19"), cure=ARCHIVE_CURE
+            ),
         ),
     ),
     # NOTE[DIFF]: the benchmark's folders were drawn without a seed; people are divided by chance instead. Releases

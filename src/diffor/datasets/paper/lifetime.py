@@ -71,19 +71,14 @@ def survey_criteo(place: Place, *, on_bad_row: str = "raise") -> tuple[Samples, 
     in memory for long.
     """
     table = criteo_table(place, on_bad_row)
-    clicks, seconds, amount = table.arrays(["nb_clicks_1week", "click_timestamp", "SalesAmountInEuro"]).values()
-    inputs: dict[str, Any] = {
-        "nb_clicks_1week": np.where(clicks == -1, np.nan, clicks),
-        "hour": (seconds // HOUR % 24).astype(np.int8),
-        "weekday": from_codes(seconds // DAY % 7, np.arange(7)),
-    }
-    for name in HASHES:
-        bits, is_missing = _hashed_column(table, name)
-        levels, codes = np.unique(bits[~is_missing], return_inverse=True)  # 64 bits tell millions of texts apart
-        places = np.full(len(bits), -1, dtype=np.int32)
-        places[~is_missing] = codes
-        inputs[name] = from_codes(places, levels)
-    y = np.maximum(amount, 0.0)  # -1 where nothing was sold
+    clicks = table.arrays(["nb_clicks_1week"])["nb_clicks_1week"]
+    inputs: dict[str, Any] = {"nb_clicks_1week": np.where(clicks == -1, np.nan, clicks)}
+    seconds = table.arrays(["click_timestamp"])["click_timestamp"]
+    inputs["hour"] = (seconds // HOUR % 24).astype(np.int8)
+    inputs["weekday"] = from_codes((seconds // DAY % 7).astype(np.int8), np.arange(7))
+    del clicks, seconds
+    inputs |= {name: _categories(table, name) for name in HASHES}
+    y = np.maximum(table.arrays(["SalesAmountInEuro"])["SalesAmountInEuro"], 0.0)  # -1 where nothing was sold
     return Samples(pd.DataFrame(inputs, copy=False), y, groups=_users_of(table)), _report(table)
 
 
@@ -91,6 +86,15 @@ def split_criteo(place: Place, index: int) -> Split:
     """By user, drawn by the index."""
     users = _users_of(criteo_table(place, "drop"))
     return random_parts(len(users), index, SHARES, users)
+
+
+def _categories(table: CachedTable, name: str) -> pd.Categorical:
+    """A column of hashes as categories, one for each text: 64 bits tell millions of them apart."""
+    bits, is_missing = _hashed_column(table, name)
+    levels, codes = np.unique(bits[~is_missing], return_inverse=True)
+    places = np.full(len(bits), -1, dtype=np.int32)
+    places[~is_missing] = codes
+    return from_codes(places, levels)
 
 
 def _users_of(table: CachedTable) -> NDArray[np.int64]:

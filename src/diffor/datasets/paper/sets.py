@@ -36,9 +36,8 @@ class PublishedSet(Dataset):
     survey: Survey
     """``survey(root, **options)`` gives the samples and a report of what was read and dropped."""
     check: Callable[..., CheckReport]
-    """``check(root)`` compares the files with what is published of them and gives a report."""
-    glance: Callable[..., CheckReport]
-    """The same without reading large files or decoding images."""
+    """``check(root)`` compares the files with what is published of them and gives a report; with ``read_all=False`` it
+    neither reads large files nor decodes images."""
     marks: tuple[str, ...]
     """Files below the root which show that there is something, even if it cannot be read."""
 
@@ -95,12 +94,10 @@ def image_set(
 ) -> PublishedSet:
     """A data set of images and labels, which ``survey(place, **options)`` reads."""
     reader = _Reader(name, obtain, survey, protocol=protocol)
-    check = partial(check_images, name=name, survey=reader.survey, expected=expected)
     return reader.published(
         image_column="path",
         count_splits=reader.count_groups if protocol == "one-out" else None,
-        check=check,
-        glance=partial(check, n_images=0),
+        check=partial(check_images, name=name, survey=reader.survey, expected=expected),
         **facts,
     )
 
@@ -116,10 +113,8 @@ def table_set(
     **facts: Any,
 ) -> PublishedSet:
     """A large table in text files, which ``survey(place, **options)`` reads and ``split(place, index)`` divides."""
-    check = check or partial(check_files, name=name, obtain=obtain, files=files)
     return _Reader(name, obtain, survey, split).published(
-        check=check,
-        glance=partial(check, read_all=False),
+        check=check or partial(check_files, name=name, obtain=obtain, files=files),
         marks=tuple(each for file in files for each in file.names),
         **facts,
     )

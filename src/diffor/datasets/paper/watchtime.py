@@ -264,7 +264,7 @@ def check_kuairand(
         x = survey_kuairand(Place(data_root(root, "kuairand"), "kuairand"))[0].x
         found = {"rows": len(x), "users": x["user_id"].nunique(), "videos": x["video_id"].nunique()}
         if found != COUNTS:
-            report.warnings.append(f"publications report {COUNTS}, but these files give {found}; fetch them again")
+            report.add(f"publications report {COUNTS}, but these files give {found}; fetch them again", False)
     return report
 
 

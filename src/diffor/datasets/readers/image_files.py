@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from diffor.datasets.readers.published_files import digest_complaint
+from diffor.datasets.readers.published_files import PublishedFile, complaint_about
 from diffor.datasets.readers.reading import CheckReport, Place, ReadReport, data_root, find_below, folders_below
 from diffor.datasets.samples import Samples
 from diffor.errors import UserError
@@ -147,7 +147,7 @@ def _similar_keys(name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a whole distribution is known to hold, and by which sums its archive is known."""
+    """What a whole distribution is known to hold, and its archive, where that has a checksum."""
 
     n_rows: int
     counts_vary: bool = False
@@ -155,10 +155,7 @@ class Expected:
     n_missing: int = 0
     """Rows without an image that are normal."""
     n_groups: int | None = None
-    archive: str = ""
-    digest: tuple[str, str] = ("", "")
-    """Name and value of the archive's checksum."""
-    official_digest: bool = True
+    archive: PublishedFile | None = None
 
 
 def check_images(
@@ -166,31 +163,34 @@ def check_images(
     name: str,
     survey: Callable[..., tuple[Samples, ReadReport]],
     expected: Expected,
+    *,
+    read_all: bool = True,
     n_images: int | None = N_DECODED,
 ) -> CheckReport:
-    """Read a distribution, compare it with what is expected, and decode ``n_images`` of it, or all."""
-    checked = CheckReport()
+    """Read a distribution and compare it with what is expected.
+
+    With ``read_all``, the archive's checksum is taken, and ``n_images`` images are decoded, or all where it is None.
+    """
     try:
         samples, report = survey(root)
     except (ValueError, OSError) as error:
-        return checked.fail(error)
-    source = report.files[0]
+        return CheckReport.of(error)
+    checked, source = CheckReport(), report.files[0]
     counts = [(report.n_read, expected.n_rows, f"rows of {name}")]
     if expected.n_groups is not None and samples.groups is not None:
         counts.append((len(np.unique(samples.groups)), expected.n_groups, "people"))
     for found, wanted, things in counts:
         if found != wanted:
             message = f"{source} must lead to {wanted:,} {things}, but got {found:,}; complete the files"
-            (checked.warnings if expected.counts_vary else checked.errors).append(message)
+            checked.add(message, not expected.counts_vary)
     for fault, count in report.dropped.items():
         message = f"{source} loses {count:,} of {report.n_read:,} rows: {fault}"
         too_many = fault in (MISSING, EMPTY) and count > expected.n_missing
-        (checked.errors if too_many else checked.warnings).append(message + "; complete the files" * too_many)
-    archive = find_below(data_root(root, name), expected.archive) if expected.archive else None
-    if archive is not None:
-        complaint = digest_complaint(archive, expected.digest, "fetch the archive again, or take another mirror's copy")
-        if complaint is not None:
-            (checked.errors if expected.official_digest else checked.warnings).append(complaint)
+        checked.add(message + "; complete the files" * too_many, too_many)
+    if not read_all:
+        return checked
+    if expected.archive is not None and (path := find_below(data_root(root, name), *expected.archive.names)):
+        checked.add(complaint_about(path, expected.archive), expected.archive.is_official)
     checked.errors += broken_images(samples.x["path"].tolist(), n_images)
     return checked
 
@@ -199,8 +199,6 @@ def broken_images(paths: Sequence[str], n_images: int | None = N_DECODED) -> lis
     """Decode images, spread evenly over the paths, and name those that are broken or too small to show anything."""
     if n_images is not None and n_images < 0:
         raise UserError(f"n_images must be 0 or more, or None for all, but got n_images={n_images}")
-    if n_images == 0:
-        return []
     try:
         from PIL import Image
     except ImportError as error:

@@ -36,25 +36,23 @@ def check_files(
 
     Rows are counted and checksums taken only with ``read_all``.
     """
-    report = CheckReport()
     try:
         place = Place(data_root(root, name, obtain), name, obtain)
         first = place.need(*files[0].names)
     except (OSError, ValueError) as error:
-        return report.fail(error)
+        return CheckReport.of(error)
+    report = CheckReport()
     for known in files:
         path = next((first.parent / each for each in known.names if (first.parent / each).is_file()), None)
-        path, complaint = path or place.find(*known.names), None
+        path = path or place.find(*known.names)
         if path is not None:
-            complaint = _complaint(path, known, read_all)
+            report.add(complaint_about(path, known, read_all), known.is_official)
         elif known.is_needed:
-            complaint = f"{name} needs the file {' or '.join(known.names)}, but {place.root} holds none. {obtain}"
-        if complaint is not None:
-            (report.errors if known.is_official else report.warnings).append(complaint)
+            report.add(f"{name} needs the file {' or '.join(known.names)}, but {place.root} holds none. {obtain}")
     return report
 
 
-def _complaint(path: Path, known: PublishedFile, read_all: bool) -> str | None:
+def complaint_about(path: Path, known: PublishedFile, read_all: bool = True) -> str | None:
     """What is wrong with a file, the cheapest checks first; a file of another kind is not read to its end."""
     try:
         refuse_stand_in(path)
@@ -65,7 +63,7 @@ def _complaint(path: Path, known: PublishedFile, read_all: bool) -> str | None:
         if known.n_bytes is not None and size != known.n_bytes:
             return f"{path} must have {known.n_bytes:,} bytes, but it has {size:,}; {known.cure}"
         if known.digest is not None and read_all:
-            return digest_complaint(path, known.digest, known.cure)
+            return _digest_complaint(path, known.digest, known.cure)
         if known.n_rows is not None and read_all:
             n_rows = _count_lines(path) - (known.header is not None)
             if n_rows != known.n_rows:
@@ -75,7 +73,7 @@ def _complaint(path: Path, known: PublishedFile, read_all: bool) -> str | None:
     return None
 
 
-def digest_complaint(path: Path, digest: tuple[str, str], cure: str) -> str | None:
+def _digest_complaint(path: Path, digest: tuple[str, str], cure: str) -> str | None:
     """What to say of a file whose checksum is not that of an algorithm and a hexadecimal value."""
     algorithm, wanted = digest
     found = hashlib.new(algorithm, usedforsecurity=False)

@@ -52,9 +52,15 @@ class CheckReport:
     is_absent: bool = False
     """Whether there is nothing to check: the first file is missing."""
 
-    def fail(self, error: Exception) -> CheckReport:
+    def add(self, complaint: str | None, is_error: bool = True) -> None:
+        """Note what is wrong, if anything is."""
+        if complaint is not None:
+            (self.errors if is_error else self.warnings).append(complaint)
+
+    @classmethod
+    def of(cls, error: Exception) -> CheckReport:
         """The report of files that cannot be read."""
-        return CheckReport([*self.errors, str(error)], self.warnings, isinstance(error, FileNotFoundError))
+        return cls([str(error)], is_absent=isinstance(error, FileNotFoundError))
 
 
 @dataclass(frozen=True)
