@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from diffor.datasets.paper.lifetime import CLICKS, HASHES, criteo_table, survey_criteo
-from diffor.datasets.readers.reading import CACHE_FOLDER
+from diffor.datasets.readers.reading import CACHE_FOLDER, Place
 from diffor.files import provenance
 from diffor.files.provenance import peak_mib
 
@@ -128,10 +128,10 @@ def read_all(root: Path) -> dict[str, Any]:
     path = next(root.rglob("CriteoSearchData"))
     imported = peak_mib()
     stage = Stage()
-    table = criteo_table(root)
+    table = criteo_table(Place(root, "criteo"))
     found = stage.figures("cache", table.n_rows)
     stage = Stage()
-    samples, report = survey_criteo(root)
+    samples, report = survey_criteo(Place(root, "criteo"))
     found |= stage.figures("load", table.n_rows)
     assert report.n_kept == len(samples) == table.n_rows
     stage = Stage()
@@ -155,7 +155,7 @@ def read_into_cache(root: Path) -> dict[str, Any]:
     import pyarrow.parquet  # noqa: F401
 
     stage = Stage()
-    table = criteo_table(root)
+    table = criteo_table(Place(root, "criteo"))
     return stage.figures("cache", table.n_rows)
 
 

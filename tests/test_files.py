@@ -18,20 +18,20 @@ from diffor.files import tables
 from diffor.files.tables import DataError, check_numbers, column_names, read_chunks, read_table, table_writer
 
 
-def write_csv(path: Path, text: str) -> Path:
+def write_csv(path, text):
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def message_of(action: object, *arguments: object) -> str:
+def message_of(action, *arguments):
     with pytest.raises(DataError) as caught:
-        list(action(*arguments) or ())  # type: ignore[operator]
+        list(action(*arguments) or ())
     assert "\n" not in str(caught.value).strip()
     return str(caught.value)
 
 
 @pytest.fixture
-def table() -> pd.DataFrame:
+def table():
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         {
@@ -43,9 +43,8 @@ def table() -> pd.DataFrame:
     )
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
-@pytest.mark.parametrize("rows", [1, 7, 50, 1000])
-def test_chunks_put_together_are_the_table(tmp_path: Path, table: pd.DataFrame, suffix: str, rows: int) -> None:
+@pytest.mark.parametrize(("suffix", "rows"), [(".csv", 7), (".csv", 50), (".csv.gz", 1000), (".parquet", 7)])
+def test_chunks_put_together_are_the_table(tmp_path, table, suffix, rows):
     path = tmp_path / f"rows{suffix}"
     table.to_parquet(path) if suffix == ".parquet" else table.to_csv(path, index=False)
     chunks = list(read_chunks(path, ["a", "n"], ["city"], ["city", "id"], rows))
@@ -63,7 +62,7 @@ def test_chunks_put_together_are_the_table(tmp_path: Path, table: pd.DataFrame, 
     assert whole["id"].tolist() == table["id"].tolist()
 
 
-def test_numbers_of_csv_are_read_to_the_last_bit(tmp_path: Path) -> None:
+def test_numbers_of_csv_are_read_to_the_last_bit(tmp_path):
     numbers = np.random.default_rng(1).normal(size=500) * 10.0 ** np.arange(-250, 250)
     path = tmp_path / "rows.csv"
     pd.DataFrame({"a": numbers}).to_csv(path, index=False)
@@ -72,7 +71,7 @@ def test_numbers_of_csv_are_read_to_the_last_bit(tmp_path: Path) -> None:
     np.testing.assert_array_equal(pd.concat(chunks), numbers)
 
 
-def test_text_columns_are_text_in_every_chunk(tmp_path: Path) -> None:
+def test_text_columns_are_text_in_every_chunk(tmp_path):
     path = write_csv(tmp_path / "rows.csv", "code,x\n01,1\n02,2\nB,3\n,4\n")
     chunks = list(read_chunks(path, ["x"], ["code"], rows=2))
     assert chunks[0].table["code"].tolist() == ["01", "02"]
@@ -80,7 +79,7 @@ def test_text_columns_are_text_in_every_chunk(tmp_path: Path) -> None:
     assert pd.isna(chunks[1].table["code"].tolist()[1])
 
 
-def test_kept_columns_of_csv_are_copied_as_they_are_written(tmp_path: Path) -> None:
+def test_kept_columns_of_csv_are_copied_as_they_are_written(tmp_path):
     text = 'x,id,note\n1,007,NA\n2,1e3,"a, ""b"""\n3,,"two\nlines"\n4, 5 ,1.10\n'
     path = write_csv(tmp_path / "rows.csv", text)
     with table_writer(tmp_path / "copy.csv") as write:
@@ -89,7 +88,7 @@ def test_kept_columns_of_csv_are_copied_as_they_are_written(tmp_path: Path) -> N
     assert (tmp_path / "copy.csv").read_text() == text
 
 
-def test_kept_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
+def test_kept_columns_of_parquet_keep_their_types(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     big = 2**53 + 1
     source = pa.table(
@@ -116,7 +115,7 @@ def test_kept_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
     }
 
 
-def test_numbers_may_be_booleans_gaps_and_very_long(tmp_path: Path) -> None:
+def test_numbers_may_be_booleans_gaps_and_very_long(tmp_path):
     path = write_csv(tmp_path / "rows.csv", "flag,long\nTrue,99999999999999999999\n,1\nFalse,2\n")
     for chunk in read_chunks(path, ["flag", "long"], [], rows=2):
         for name in ("flag", "long"):
@@ -125,7 +124,7 @@ def test_numbers_may_be_booleans_gaps_and_very_long(tmp_path: Path) -> None:
         check_numbers(pd.Series(["1", "x"], name="v"), Path("rows.csv"), first=10)
 
 
-def test_a_bad_number_is_named_with_its_row(tmp_path: Path) -> None:
+def test_a_bad_number_is_named_with_its_row(tmp_path):
     path = write_csv(tmp_path / "rows.csv", "a\n" + "1.5\n" * 10 + "oops\n")
     reader = read_chunks(path, ["a"], [], rows=4)
     assert len(next(reader)) == len(next(reader)) == 4
@@ -133,12 +132,12 @@ def test_a_bad_number_is_named_with_its_row(tmp_path: Path) -> None:
         next(reader)
 
 
-def test_memory_holds_one_chunk_whatever_the_length(tmp_path: Path) -> None:
+def test_memory_holds_one_chunk_whatever_the_length(tmp_path):
     peaks = []
-    for rows in (60_000, 180_000):  # both larger than the buffers of pandas, which do not grow with the file
+    for rows in (40_000, 120_000):  # both larger than the buffers of pandas, which do not grow with the file
         path = tmp_path / f"{rows}.csv"
         pd.DataFrame({"a": np.arange(rows) * 0.5, "c": "word"}).to_csv(path, index=False)
-        list(read_chunks(path, ["a"], ["c"], ["c"], rows=50_000_000))  # imports and caches are not to be counted
+        list(read_chunks(path, ["a"], ["c"], ["c"], rows=50_000))  # imports and caches are not to be counted
         tracemalloc.start()
         for chunk in read_chunks(path, ["a"], ["c"], ["c"], rows=1000):
             assert len(chunk) <= 1000
@@ -147,7 +146,7 @@ def test_memory_holds_one_chunk_whatever_the_length(tmp_path: Path) -> None:
     assert peaks[1] < 1.5 * peaks[0]
 
 
-def test_columns_without_a_name_are_no_columns(tmp_path: Path, table: pd.DataFrame) -> None:
+def test_columns_without_a_name_are_no_columns(tmp_path, table):
     table.to_csv(tmp_path / "rows.csv")
     shuffled = table.sample(frac=1, random_state=0)
     shuffled.to_parquet(tmp_path / "rows.parquet")
@@ -164,27 +163,25 @@ def test_columns_without_a_name_are_no_columns(tmp_path: Path, table: pd.DataFra
     ("name", "content", "message"),
     [
         ("rows.csv", b"", "must hold a table, but the file is empty"),
-        ("rows.csv", b"\n\n", "must hold a table, but the file is empty"),
         ("rows.csv", b"a,b\n", "must hold at least one row, but it has only a header"),
         ("rows.csv", b"a,b\n1,2,3\n4,5,6\n", "as many fields in each row as in its header"),
-        ("rows.csv", b"a,b\n1,2,\n4,5,\n", "as many fields in each row as in its header"),
         ("rows.csv", b"a,b\n1,2\n3,4\n5,6,7\n", "must be a readable CSV file, but .*line 4"),
         ("rows.csv", b'a,b\n1,2\n3,"4\n', "must be a readable CSV file"),
         ("rows.csv", b"a,b\n1,\xff\xfe\n", "in UTF-8"),
         ("rows.csv", b"\x89PNG\r\n\x1a\n\x00\x00", "UTF-8|readable CSV|surplus"),
         ("rows.csv.gz", b"a,b\n1,2\n", "must be a readable CSV file"),
+        ("rows.csv.gz", gzip.compress(b"a,b\n1,2\n" * 9)[:-9], "must be a readable CSV file"),
         ("rows.parquet", b"PAR1 not really", "must be a readable Parquet file"),
-        ("rows.parquet", b"", "must be a readable Parquet file"),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_files_that_cannot_be_read(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as caught:
         read_table(path)
     assert str(path) in str(caught.value)
 
-    def stream() -> None:
+    def stream():
         names = column_names(path)
         list(read_chunks(path, [], names))
 
@@ -192,28 +189,19 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, me
         stream()
 
 
-def test_a_truncated_archive_is_named(tmp_path: Path, table: pd.DataFrame) -> None:
-    path = tmp_path / "rows.csv.gz"
-    pd.concat([table] * 200).to_csv(path, index=False)
-    path.write_bytes(path.read_bytes()[:-2000])
-    assert "must be a readable CSV file" in message_of(read_chunks, path, ["a"], [], [], 1000)
-
-
-def test_paths_that_are_no_files(tmp_path: Path) -> None:
+def test_paths_that_are_no_files(tmp_path):
     assert "there is none; check the path" in message_of(column_names, tmp_path / "absent.csv")
     assert "it is a folder or a stream" in message_of(read_table, tmp_path)
 
 
-def test_parquet_without_pyarrow_names_the_extra(
-    tmp_path: Path, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_without_pyarrow_names_the_extra(tmp_path, table, monkeypatch):
     table.to_parquet(tmp_path / "rows.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'diffor[parquet]'" in message_of(column_names, tmp_path / "rows.parquet")
     assert "pip install 'diffor[parquet]'" in message_of(tables.check_table_output, tmp_path / "new.parquet", False)
 
 
-def test_output_paths_are_checked(tmp_path: Path) -> None:
+def test_output_paths_are_checked(tmp_path):
     old = write_csv(tmp_path / "old.csv", "x\n")
     assert f"{tmp_path / 'no'} is none; create it" in message_of(tables.check_output, tmp_path / "no" / "a.csv", True)
     assert "pass --force" in message_of(tables.check_output, old, False)
@@ -224,52 +212,46 @@ def test_output_paths_are_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the administrator may write everywhere")
-def test_output_in_a_folder_without_permission(tmp_path: Path) -> None:
+def test_output_in_a_folder_without_permission(tmp_path):
     tmp_path.chmod(0o500)
     assert "must be writable" in message_of(tables.check_output, tmp_path / "a.csv", False)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, OSError(28, "No space left on device")])
-def test_a_failure_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, table: pd.DataFrame, suffix: str, failure: type[BaseException] | BaseException
-) -> None:
+@pytest.mark.parametrize(
+    ("suffix", "failure"),
+    [(".csv", ValueError), (".csv", OSError(28, "Full")), (".parquet", KeyboardInterrupt)],
+)
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, table, suffix, failure):
     path = tmp_path / f"out{suffix}"
     path.write_bytes(b"old")
 
-    def write_half() -> None:
+    def write_half():
         with table_writer(path) as write:
             write(table)
             assert len(list(tmp_path.iterdir())) == 2
             raise failure
 
-    with pytest.raises(DataError if isinstance(failure, OSError) else failure):  # type: ignore[arg-type]
+    with pytest.raises(DataError if isinstance(failure, OSError) else failure):
         write_half()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_what_is_written_in_pieces_is_read_as_one(tmp_path: Path, table: pd.DataFrame, suffix: str) -> None:
+def test_what_is_written_in_pieces_is_read_as_one(tmp_path, table, suffix):
     path = tmp_path / f"out{suffix}"
     with table_writer(path) as write:
         for first in range(0, 50, 20):
             write(table.iloc[first : first + 20])
         assert not path.exists()
+    assert tables.count_rows(path) == (50 if suffix == ".parquet" else None)
     result = read_table(path, text=["id"])
     pd.testing.assert_frame_equal(result, table, check_dtype=False)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_parquet_counts_its_rows_beforehand(tmp_path: Path, table: pd.DataFrame) -> None:
-    table.to_parquet(tmp_path / "rows.parquet")
-    table.to_csv(tmp_path / "rows.csv")
-    assert tables.count_rows(tmp_path / "rows.parquet") == 50
-    assert tables.count_rows(tmp_path / "rows.csv") is None
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".csv.bz2", ".csv.xz"])
-def test_nul_bytes_are_found_wherever_they_stand(tmp_path: Path, suffix: str) -> None:
+def test_nul_bytes_are_found_wherever_they_stand(tmp_path, suffix):
     path = tmp_path / f"rows{suffix}"
     opened = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}.get(suffix.rpartition(".")[2], open)
     with opened(path, "wb") as file:
@@ -283,7 +265,7 @@ def test_nul_bytes_are_found_wherever_they_stand(tmp_path: Path, suffix: str) ->
         column_names(path)
 
 
-def test_headers_that_name_a_column_twice_are_refused(tmp_path: Path) -> None:
+def test_headers_that_name_a_column_twice_are_refused(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a,b,a\n1,2,3\n")
     for read in (column_names, read_table, lambda path: list(read_chunks(path, ["a"], []))):

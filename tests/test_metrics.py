@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import warnings
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,37 +22,12 @@ TIES = ("skip", "strict", "correct")
 close = pytest.approx
 
 
-# Numbers known from elsewhere.
-
-
 def gaussian_crps(y, mean, sd):
     """The closed form."""
     from scipy.stats import norm
 
     z = (np.asarray(y) - mean) / sd
     return np.mean(sd * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / math.sqrt(math.pi)))
-
-
-def test_golden_numbers():
-    assert metrics.normalized_gini([0, 0, 5, 1, 10], [0.1, 0.3, 2, 0.2, 1]) == close(0.675 / 0.825)
-    assert metrics.crps_samples([3], [[1, 2, 4]]) == close(2 / 3)
-    assert metrics.crps_samples([3], [[1, 2, 4]], fair=True) == close(1 / 3)
-    assert metrics.crps_samples([1.0, 5.0], [[2.0], [2.0]]) == metrics.mae([1, 5], [2, 2])
-    assert metrics.rps([4], [[1, 0, 0, 0, 0]]) == 4.0
-    assert metrics.rps([0], [[1]]) == 0.0
-
-
-def test_the_three_tie_rules_differ_as_published_numbers_do():
-    # On six-level labels the same predictions give .601, .768 and .721, which the share of label ties connects.
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 6, 3000)
-    p = y + rng.normal(scale=2.7, size=3000)
-    skip, strict, correct = (metrics.xauc(y, p, ties) for ties in TIES)
-    counts = np.bincount(y)
-    share = (counts * (counts - 1)).sum() / (3000 * 2999)
-    assert strict == close(skip * (1 - share))
-    assert correct == close(strict + share)
-    assert (strict, correct, skip) == close((0.601, 0.768, 0.721), abs=0.02)
 
 
 # Pairs.
@@ -82,7 +58,7 @@ def labelled(draw, min_size=2, max_size=24):
     return np.array(draw(numbers), float), np.array(draw(numbers), float) / 2, draw(st.randoms(use_true_random=False))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(labelled(), st.sampled_from(TIES), st.sampled_from(["none", "counts", "fractions"]))
 def test_xauc_equals_all_pairs(data, ties, kind):
     y, p, random = data
@@ -101,20 +77,16 @@ def test_xauc_equals_all_pairs(data, ties, kind):
 def test_xauc_of_many_rows():
     from scipy.stats import kendalltau
 
-    rng = np.random.default_rng(0)
-    y = rng.permutation(60_000)
-    assert metrics.xauc(y, y) == 1.0
-    assert metrics.xauc(y, -y) == 0.0
-    assert metrics.xauc(y, np.zeros(len(y))) == 0.5
-    assert metrics.xauc(y, rng.normal(size=len(y))) == close(0.5, abs=0.01)
-    p = y + rng.normal(scale=30_000, size=len(y))
+    y = np.random.default_rng(0).permutation(60_000)
+    p = y + np.random.default_rng(1).normal(scale=30_000, size=len(y))
+    assert (metrics.xauc(y, y), metrics.xauc(y, -y), metrics.xauc(y, np.zeros(len(y)))) == (1.0, 0.0, 0.5)
     assert metrics.xauc(y, p) == close((kendalltau(y, p).statistic + 1) / 2)
 
 
 # Correlation, Gini.
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(labelled(min_size=3))
 def test_correlations_agree_with_scipy(data):
     from scipy.stats import pearsonr, spearmanr
@@ -140,7 +112,7 @@ def test_constant_input_scores_zero_and_says_so(metric):
         assert function([1, 1, 2], [1, 2, 3], sample_weight=[1, 1, 0]) == 0.0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(labelled(max_size=5))
 def test_gini_averages_over_the_orders_of_ties(data):
     y, p, _ = data
@@ -180,7 +152,7 @@ def test_cs_includes_its_limit_and_rounds_on_request():
     assert metrics.cs(y, p, limit=0) == 0.0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(labelled())
 def test_qwk_agrees_with_scikit_learn(data):
     from sklearn.metrics import cohen_kappa_score
@@ -200,9 +172,11 @@ def test_qwk_of_one_grade_is_zero_and_says_so():
     assert metrics.qwk([2, 2], [1, 1]) == 0.0  # as far apart as chance makes them
 
 
-def test_accuracy_off_by():
+def test_accuracy_off_by_and_rps():
     y, p = [0, 1, 2, 3], [0, 2, 0, 0]
     assert [metrics.accuracy_off_by(y, p, d) for d in range(4)] == [0.25, 0.5, 0.75, 1.0]
+    assert metrics.rps([4], [[1, 0, 0, 0, 0]]) == 4.0
+    assert metrics.rps([0], [[1]]) == 0.0
 
 
 # Distributions.
@@ -215,6 +189,7 @@ def test_crps_of_samples_equals_all_pairs():
     distance = np.abs(x - y[:, None]).mean(1)
     assert metrics.crps_samples(y, x) == close(np.mean(distance - spread / 81))
     assert metrics.crps_samples(y, x, fair=True) == close(np.mean(distance - spread / 72))
+    assert metrics.crps_samples([1.0, 5.0], [[2.0], [2.0]]) == metrics.mae([1, 5], [2, 2])
 
 
 def test_crps_meets_the_closed_form():
@@ -256,13 +231,6 @@ def test_crps_on_a_grid_takes_away_what_lies_outside():
     assert metrics.crps_grid([1.5], [[0.0] * 4], [0, 1, 2, 3]) == close(1.5)
 
 
-def test_the_grid_lies_over_the_training_targets_and_a_margin():
-    grid = metrics.training_grid([3.0, -1.0, 9.0])
-    assert len(grid) == 200
-    assert (grid[0], grid[-1]) == close((-1.5, 9.5))
-    assert np.diff(grid) == close(11 / 199)
-
-
 def test_coverage_and_width_include_the_ends():
     assert metrics.coverage([0, 1, 2], [0, 0, 0], [1, 1, 1]) == close(2 / 3)
     assert metrics.interval_width([0, 1], [4, 1]) == 2.0
@@ -277,8 +245,7 @@ def test_picp_is_the_coverage_of_percentiles():
     assert metrics.picp(y, x, coverage=0.5) == close(0.5, abs=0.06)
 
 
-@pytest.mark.parametrize("n_samples", [1, 7, 200])
-@pytest.mark.parametrize("mass", [0.0, 0.7])
+@pytest.mark.parametrize(("n_samples", "mass"), [(1, 0.7), (7, 0.0), (200, 0.7)])
 def test_qice_of_a_calibrated_prediction_is_zero(n_samples, mass):
     rng = np.random.default_rng(0)  # deliberately the seed that qice itself uses
 
@@ -303,16 +270,9 @@ def test_pit_values_lie_in_the_stretch_of_their_rank():
         assert high - 0.1 < places.max() <= high
 
 
-def test_pit_values_are_uniform_for_grades_of_the_right_distribution():
-    rng = np.random.default_rng(0)
-    places = metrics.pit_values(rng.integers(0, 3, 20_000), rng.integers(0, 3, (20_000, 30)))
-    np.testing.assert_allclose(np.histogram(places, 10, (0, 1))[0] / 20_000, 0.1, atol=0.008)
-
-
 def test_qice_repeats_for_the_same_random_state():
     y, x = np.zeros(50), np.zeros((50, 4))
     assert metrics.qice(y, x) == metrics.qice(y, x, random_state=0)
-    assert metrics.qice(y, x, random_state=1) == metrics.qice(y, x, random_state=1)
     first, second = (metrics.qice(y, x, random_state=np.random.default_rng(1)) for _ in range(2))
     assert first == second
     assert len({metrics.qice(y, x, random_state=seed) for seed in range(9)}) > 1
@@ -335,45 +295,37 @@ def make_rows(seed, n):
     }
 
 
-WEIGHTED = {
-    "mae": lambda r, **w: metrics.mae(r["y"], r["p"], **w),
-    "rmse": lambda r, **w: metrics.rmse(r["y"], r["p"], **w),
-    "cs": lambda r, **w: metrics.cs(r["y"], r["p"], 1, **w),
-    "pinball": lambda r, **w: metrics.pinball(r["y"], r["p"], 0.8, **w),
-    "xauc": lambda r, **w: metrics.xauc(r["y"], r["p"], **w),
-    "xauc_strict": lambda r, **w: metrics.xauc(r["y"], r["p"], "strict", **w),
-    "xauc_correct": lambda r, **w: metrics.xauc(r["y"], r["p"], "correct", **w),
-    "lcc": lambda r, **w: metrics.lcc(r["y"], r["p"], **w),
-    "srcc": lambda r, **w: metrics.srcc(r["y"], r["p"], **w),
-    "normalized_gini": lambda r, **w: metrics.normalized_gini(r["y"], r["p"], **w),
-    "qwk": lambda r, **w: metrics.qwk(r["y"], r["grades"], **w),
-    "accuracy_off_by": lambda r, **w: metrics.accuracy_off_by(r["y"], r["grades"], **w),
-    "crps_samples": lambda r, **w: metrics.crps_samples(r["y"], r["samples"], **w),
-    "crps_fair": lambda r, **w: metrics.crps_samples(r["y"], r["samples"], fair=True, **w),
-    "rps": lambda r, **w: metrics.rps(r["y"], r["probabilities"], **w),
-    "picp": lambda r, **w: metrics.picp(r["y"], r["samples"], 0.5, **w),
-    "coverage": lambda r, **w: metrics.coverage(r["y"], r["low"], r["high"], **w),
-    "interval_width": lambda r, **w: metrics.interval_width(r["low"], r["high"], **w),
+COLUMNS = {"point": ("y", "p"), "grade": ("y", "grades"), "samples": ("y", "samples"), "interval": ("y", "low", "high")}
+WEIGHTED = {name: (each.function, COLUMNS[each.kind]) for name, each in METRICS.items() if each.takes_weight} | {
+    "cs": (partial(metrics.cs, limit=1), COLUMNS["point"]),
+    "pinball": (partial(metrics.pinball, level=0.8), COLUMNS["point"]),
+    "rps": (metrics.rps, ("y", "probabilities")),
+    "picp": (partial(metrics.picp, coverage=0.5), COLUMNS["samples"]),
 }
 
 
-def outcome(function, rows, **weight):
+def value_of(name, rows, **weight):
+    function, columns = WEIGHTED[name]
+    return function(*(rows[column] for column in columns), **weight)
+
+
+def outcome(name, rows, **weight):
     """The value, or the kind of refusal: without a comparable pair both sides must refuse."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
-            return function(rows, **weight)
+            return value_of(name, rows, **weight)
         except ValueError as error:
             return str(error).split(",")[0]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any))
 def test_whole_weights_equal_repeated_rows(seed, weights):
     rows = make_rows(seed, len(weights))
     repeated = {name: np.repeat(values, weights, axis=0) for name, values in rows.items()}
-    for name, function in WEIGHTED.items():
-        left, right = outcome(function, rows, sample_weight=weights), outcome(function, repeated)
+    for name in WEIGHTED:
+        left, right = outcome(name, rows, sample_weight=weights), outcome(name, repeated)
         assert left == (right if isinstance(right, str) else close(right, abs=1e-9)), name
 
 
@@ -384,23 +336,17 @@ COUNTING = ("strict", "correct", "normalized_gini")  # where weights are numbers
 def test_the_unit_of_the_weights_does_not_matter(name):
     rows = make_rows(3, 30)
     weights = np.random.default_rng(0).random(30)
-    value = WEIGHTED[name](rows, sample_weight=weights)
-    assert value == close(WEIGHTED[name](rows, sample_weight=weights * 1e-3))
-    assert value != close(WEIGHTED[name](rows), abs=1e-12)
+    value = value_of(name, rows, sample_weight=weights)
+    assert type(value) is float
+    assert value == close(value_of(name, rows, sample_weight=weights * 1e-3))
+    assert value != close(value_of(name, rows), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", [name for name in WEIGHTED if name.endswith(COUNTING)])
 def test_counting_metrics_refuse_half_a_copy(name):
     message = r"whole numbers for .*, where a weight counts copies of a row, but .*=0\.5; scale and round"
     with pytest.raises(ValueError, match=message):
-        WEIGHTED[name](make_rows(0, 3), sample_weight=[1, 0.5, 1])
-
-
-def test_every_result_is_a_python_float():
-    rows = make_rows(1, 20)
-    for name, function in WEIGHTED.items():
-        assert type(function(rows)) is float, name
-    assert type(metrics.qice(rows["y"], rows["samples"])) is float
+        value_of(name, make_rows(0, 3), sample_weight=[1, 0.5, 1])
 
 
 # Refusals.
@@ -508,30 +454,20 @@ def test_the_table_is_complete_and_described():
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_better_predictions_score_higher(name):
+def test_scorers_rank_models_survive_pickling_and_take_weights(name):
     X, y = line_data()
-    kind = METRICS[name].kind
-    good, bad = Gaussian(whole=kind == "grade").fit(X, y), Gaussian(whole=kind == "grade").fit(X, y)
+    metric = METRICS[name]
+    good, bad = (Gaussian(whole=metric.kind == "grade").fit(X, y) for _ in range(2))
     bad.slope_, bad.start_ = -0.7 * good.slope_, 9.0
-    if name == "interval_width":
-        bad.sd_ *= 2
-    assert scorer(name)(good, X, y) > scorer(name)(bad, X, y)
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_scorers_survive_pickling_and_take_weights(name):
-    X, y = line_data()
-    model = Gaussian(whole=True).fit(X, y)
+    bad.sd_ *= 1 + (name == "interval_width")
     original = scorer(name)
-    copy = pickle.loads(pickle.dumps(original))
-    value = copy(model, X, y)
-    assert value == original(model, X, y)
+    value = pickle.loads(pickle.dumps(original))(good, X, y)
     assert type(value) is float
-    if METRICS[name].takes_weight:
+    assert value == original(good, X, y) > original(bad, X, y)
+    if metric.takes_weight and metric.kind != "samples":  # the model draws other samples for other rows
         weights = np.arange(len(y)) % 3
-        expected = original(model, np.repeat(X, weights, axis=0), np.repeat(y, weights))
-        if METRICS[name].kind != "samples":  # the model draws other samples for other rows
-            assert original(model, X, y, sample_weight=weights) == close(expected)
+        expected = original(good, np.repeat(X, weights, axis=0), np.repeat(y, weights))
+        assert original(good, X, y, sample_weight=weights) == close(expected)
 
 
 def test_scorers_work_in_cross_validation():
@@ -539,9 +475,6 @@ def test_scorers_work_in_cross_validation():
     from sklearn.model_selection import cross_val_score
 
     X, y = line_data()
-    for name in METRICS:
-        values = cross_val_score(Gaussian(whole=True), X, y, cv=3, scoring=scorer(name), error_score="raise")
-        assert np.isfinite(values).all(), name
     values = cross_val_score(LinearRegression(), X, y, cv=3, scoring=scorer("mae"), n_jobs=2, error_score="raise")
     assert (values < 0).all()
     with pytest.raises(TypeError, match="needs predict_distribution, but LinearRegression has none; choose another"):

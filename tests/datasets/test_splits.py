@@ -10,8 +10,6 @@ from diffor.datasets.samples import Samples
 from diffor.datasets.splits import (
     FIRST_FOLDERS,
     PROTOCOLS,
-    Split,
-    alternating_folders,
     balanced_folders,
     crossing_groups,
     date_parts,
@@ -25,17 +23,18 @@ from diffor.datasets.splits import (
 
 people = st.lists(st.integers(-5, 40), min_size=1, max_size=200).filter(lambda groups: len(set(groups)) >= 3)
 seeds = st.integers(0, 2**31)
-several = settings(max_examples=60, deadline=None)
+several = settings(max_examples=30, deadline=None)
 
 
 def parts_of(split):
     return [split.training.tolist(), split.validation.tolist(), split.test.tolist()]
 
 
-def assert_complete(split, n_rows):
+def assert_complete(split, n_rows, groups=None):
     assert sorted(row for part in parts_of(split) for row in part) == list(range(n_rows))
     assert sorted(split.learning.tolist() + split.test.tolist()) == list(range(n_rows))
     assert all(part == sorted(part) for part in parts_of(split))
+    assert crossing_groups(split, groups) == []
 
 
 @several
@@ -51,12 +50,13 @@ def test_random_rows_are_divided_by_the_shares(n_rows, seed):
 
 @several
 @given(groups=people, seed=seeds)
-def test_random_parts_keep_groups_whole(groups, seed):
+def test_random_parts_and_folders_keep_groups_whole(groups, seed):
     split = random_parts(len(groups), seed, groups=groups)
-    assert_complete(split, len(groups))
-    assert crossing_groups(split, groups) == []
+    assert_complete(split, len(groups), groups)
     assert all(parts_of(split))
-    assert parts_of(random_parts(len(groups), seed, groups=groups)) == parts_of(split)
+    folders = balanced_folders(groups, np.random.default_rng(0).integers(0, 5, len(groups)), seed)
+    assert 0 <= folders.min() <= folders.max() < 10
+    assert all(len(set(folders[np.asarray(groups) == name])) == 1 for name in set(groups))
 
 
 def test_shares_of_many_groups_are_nearly_those_asked_for():
@@ -68,15 +68,10 @@ def test_shares_of_many_groups_are_nearly_those_asked_for():
 @several
 @given(groups=people)
 def test_each_group_is_left_out_once(groups):
-    names = sorted(set(groups))
-    tested = []
-    for index, name in enumerate(names):
+    for index, name in enumerate(sorted(set(groups))):
         split = leave_group_out(groups, index)
-        assert_complete(split, len(groups))
-        assert crossing_groups(split, groups) == []
-        assert {groups[row] for row in split.test} == {name}
-        tested += split.test.tolist()
-    assert sorted(tested) == list(range(len(groups)))
+        assert_complete(split, len(groups), groups)
+        assert split.test.tolist() == np.flatnonzero(np.asarray(groups) == name).tolist()
 
 
 @several
@@ -88,17 +83,6 @@ def test_named_rows_are_the_test_rows(is_test, seed):
     assert split.test.tolist() == np.flatnonzero(is_test).tolist()
     assert bool(len(split.validation)) == (len(split.learning) > 1)
     assert parts_of(named_test_rows(is_test, seed)) == parts_of(split)
-
-
-@several
-@given(groups=people, seed=seeds)
-def test_folders_by_group_keep_groups_whole(groups, seed):
-    y = np.random.default_rng(0).integers(0, 5, len(groups))
-    folders = balanced_folders(groups, y, seed)
-    assert folders.min() >= 0
-    assert folders.max() < 10
-    assert all(len(set(folders[np.asarray(groups) == name])) == 1 for name in set(groups))
-    assert folders.tolist() == balanced_folders(groups, y, seed).tolist()
 
 
 def test_folders_by_group_balance_the_targets():
@@ -119,17 +103,13 @@ def test_the_five_splits_of_ten_folders_are_those_of_the_benchmark():
         ([0, 5, 6, 7, 8, 9], [1, 2], [3, 4]),
         ([0, 1, 6, 7, 8, 9], [2, 3], [4, 5]),
     ]
-    for index, parts in enumerate(wanted):
-        assert parts_of(folder_parts(alternating_folders(10), index)) == [*parts]
-    assert alternating_folders(23).tolist() == [*range(10), *range(10), 0, 1, 2]
+    assert [parts_of(folder_parts(range(10), index)) for index in range(5)] == [[*parts] for parts in wanted]
+    # Where there are no groups, folders are given out in the order of the rows, round and round.
+    assert split_samples(samples(23), 1, "folders").test.tolist() == [0, 1, 10, 11, 20, 21]
 
 
-def test_ranks_divide_celebrities():
-    rank = np.array([7, 1, 3, 2, 5, 6, 99, 4])
-    assert parts_of(rank_parts(rank)) == [[0, 5, 6], [1, 3], [2, 4, 7]]
-
-
-def test_dates_divide_rows_up_to_the_last_of_each_part():
+def test_ranks_and_dates_divide_rows():
+    assert parts_of(rank_parts(np.array([7, 1, 3, 2, 5, 6, 99, 4]))) == [[0, 5, 6], [1, 3], [2, 4, 7]]
     split = date_parts(np.array([20220429.0, 20220408, 20220421, 20220422, 20220428]), (20220421, 20220428))
     assert parts_of(split) == [[1, 2], [3, 4], [0]]
 
@@ -141,27 +121,18 @@ def samples(n_rows=30, groups=False):
     return Samples(table, number % 7 + 20.0, side, number // 3 if groups else None)
 
 
-@pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_every_protocol_divides_samples(protocol, groups):
-    data = samples(groups=groups)
-    if protocol == "one-out" and not groups:
-        with pytest.raises(ValueError, match="leaves out a group, but these samples have no groups; use 'random'"):
-            split_samples(data, 0, protocol)
-        return
-    for index in range(len(FIRST_FOLDERS)):
-        split = split_samples(data, index, protocol)
-        assert_complete(split, len(data))
-        assert crossing_groups(split, data.groups) == []
-        assert parts_of(split_samples(data, index, protocol)) == parts_of(split)
+def test_every_protocol_divides_samples(protocol):
+    for data in [samples(groups=True), *([] if protocol == "one-out" else [samples()])]:
+        for index in range(len(FIRST_FOLDERS)):
+            split = split_samples(data, index, protocol)
+            assert_complete(split, len(data), data.groups)
+            assert parts_of(split_samples(data, index, protocol)) == parts_of(split)
 
 
-def test_a_protocol_that_would_divide_a_group_is_refused():
-    data = Samples(
-        pd.DataFrame({"path": list("abc")}), np.zeros(3), {"rank": np.array([1.0, 4.0, 9.0])}, np.array([1, 2, 1])
-    )
-    with pytest.raises(ValueError, match=r"groups must stay in one part, but protocol 'rank' divides 1 of them"):
-        split_samples(data, 0, "rank")
+MIXED = Samples(
+    pd.DataFrame({"path": list("abc")}), np.zeros(3), {"rank": np.array([1.0, 4.0, 9.0])}, np.array([1, 2, 1])
+)
 
 
 @pytest.mark.parametrize(
@@ -172,19 +143,15 @@ def test_a_protocol_that_would_divide_a_group_is_refused():
         (lambda: folder_parts(range(10), 5), "index must lie in 0 to 4, .* but got index=5"),
         (lambda: rank_parts([1, 2, 9]), "needs training and test rows, but has 1 and 0; use another"),
         (lambda: named_test_rows([1, 1], 0), "needs training and test rows, but has 0 and 2; use another"),
+        (lambda: split_samples(samples(), 0, "one-out"), "leaves out a group, but .* have no groups; use 'random'"),
+        (lambda: split_samples(samples(), 0, "dated"), "protocol must be one of random, .*but got protocol='dated'"),
         (
-            lambda: split_samples(samples(), 0, "dated"),
-            "protocol must be one of random, folders, .*but got protocol='dated'",
+            lambda: split_samples(MIXED, 0, "rank"),
+            "stay in one part, but protocol 'rank' divides 1 of them",
         ),
-        (lambda: Split(np.array([0, 1]), np.array([1]), np.array([2])), "but 1 rows are in two parts"),
+        (lambda: split_samples(MIXED, 0, "given"), "needs the side column 'test', but these samples have rank; use"),
     ],
 )
 def test_what_cannot_be_divided_is_named(action, message):
     with pytest.raises(ValueError, match=message):
         action()
-
-
-def test_a_missing_side_column_is_named():
-    bare = Samples(pd.DataFrame({"path": list("abc")}), np.zeros(3))
-    with pytest.raises(ValueError, match="needs the side column 'rank', but these samples have none; use 'random'"):
-        split_samples(bare, 0, "rank")

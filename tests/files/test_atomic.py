@@ -1,21 +1,20 @@
 import os
-from pathlib import Path
 
 import pytest
 
 from diffor.files.atomic import DataError, replacing, write_atomically
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
     path = tmp_path / "file"
     write_atomically(path, b"old")
     with pytest.raises(TypeError):
-        write_atomically(path, "not bytes")  # type: ignore[arg-type]
+        write_atomically(path, "not bytes")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "page").mkdir()
     with pytest.raises(DataError, match="page cannot be written: Is a directory"):
         write_atomically(tmp_path / "page", b"")
@@ -23,7 +22,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links are those of POSIX")
-def test_new_files_have_the_usual_permissions_and_links_stay(tmp_path: Path) -> None:
+def test_new_files_have_the_usual_permissions_and_links_stay(tmp_path):
     new = tmp_path / "new.csv"
     mask = os.umask(0o027)
     try:

@@ -3,7 +3,6 @@
 import os
 import signal
 import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -12,11 +11,11 @@ from diffor.files.claims import FRESH, OLD, claimed, remove_leftovers, temporary
 LEFT = ".page.diffor-0123abcd.html"
 
 
-def names(folder: Path) -> list[str]:
+def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_claim_is_a_hidden_file_that_is_gone_with_its_block(tmp_path: Path) -> None:
+def test_a_claim_is_a_hidden_file_that_is_gone_with_its_block(tmp_path):
     with claimed(tmp_path / "page.html", b"x") as claim:
         assert claim.parent == tmp_path
         assert claim.name.startswith(".page.diffor-")
@@ -27,7 +26,7 @@ def test_a_claim_is_a_hidden_file_that_is_gone_with_its_block(tmp_path: Path) ->
     assert names(tmp_path) == []
 
 
-def test_what_nobody_holds_is_removed_with_its_folders(tmp_path: Path) -> None:
+def test_what_nobody_holds_is_removed_with_its_folders(tmp_path):
     (tmp_path / LEFT).write_text("page.html")
     for ending in (FRESH, OLD):
         (tmp_path / (LEFT + ending)).mkdir()
@@ -39,7 +38,7 @@ def test_what_nobody_holds_is_removed_with_its_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("act", [remove_leftovers, lambda folder: wait_for(folder / "model")])
-def test_a_folder_that_left_its_place_goes_back(tmp_path: Path, act) -> None:  # type: ignore[no-untyped-def]
+def test_a_folder_that_left_its_place_goes_back(tmp_path, act):
     (tmp_path / ".model.diffor-0123abcd").write_bytes(b"model")
     (tmp_path / f".model.diffor-0123abcd{OLD}").mkdir()
     (tmp_path / f".model.diffor-0123abcd{OLD}" / "file").write_text("old")
@@ -48,7 +47,7 @@ def test_a_folder_that_left_its_place_goes_back(tmp_path: Path, act) -> None:  #
     assert (tmp_path / "model" / "file").read_text() == "old"
 
 
-def test_nothing_goes_back_to_elsewhere(tmp_path: Path) -> None:
+def test_nothing_goes_back_to_elsewhere(tmp_path):
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / ".model.diffor-0123abcd").write_bytes(b"../../model")
@@ -58,7 +57,7 @@ def test_nothing_goes_back_to_elsewhere(tmp_path: Path) -> None:
     assert names(inner) == ["model"]
 
 
-def test_waiting_for_what_was_never_there_takes_no_time(tmp_path: Path) -> None:
+def test_waiting_for_what_was_never_there_takes_no_time(tmp_path):
     wait_for(tmp_path / "model")
     wait_for(tmp_path / "nowhere" / "model")
     wait_for(tmp_path / "zero\0byte")
@@ -69,16 +68,14 @@ def test_waiting_for_what_was_never_there_takes_no_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 251 + ".csv", "ä" * 125 + ".csv", "ü" * 80 + "." + "ß" * 40])
-def test_long_names_can_be_claimed(tmp_path: Path, name: str) -> None:
+def test_long_names_can_be_claimed(tmp_path, name):
     with claimed(tmp_path / name) as claim:
         os.replace(claim, tmp_path / name)
     assert names(tmp_path) == [name]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a fork of this process")
-def test_temporary_folders_of_the_dead_go_and_those_of_the_living_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_temporary_folders_of_the_dead_go_and_those_of_the_living_stay(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     child = os.fork()
     if child == 0:

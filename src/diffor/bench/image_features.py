@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 
 from diffor.datasets import Dataset, Samples
-from diffor.datasets.readers.arrow_cache import locked, require_pyarrow
+from diffor.datasets.readers.arrow_cache import locked
 from diffor.datasets.readers.reading import cache_folder, data_root
 from diffor.errors import UserError, did_you_mean
+from diffor.files.tables import require_pyarrow
 
 if TYPE_CHECKING:
     from diffor.core.method import Encoder

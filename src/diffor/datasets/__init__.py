@@ -13,8 +13,11 @@ from diffor.datasets.open.packages import OPEN
 from diffor.datasets.open.synthetic import SYNTHETIC, generate
 from diffor.datasets.open.uci import UCI
 from diffor.datasets.open.vlengagement import VLENGAGEMENT
-from diffor.datasets.paper.sets import AESTHETICS, AGE, LIFETIME, WATCH_TIME
-from diffor.datasets.readers.reading import PublishedSet
+from diffor.datasets.paper.aesthetics import AESTHETICS
+from diffor.datasets.paper.age import AGE
+from diffor.datasets.paper.lifetime import LIFETIME
+from diffor.datasets.paper.sets import PublishedSet
+from diffor.datasets.paper.watchtime import WATCH_TIME
 from diffor.datasets.samples import Dataset, Samples
 from diffor.errors import UserError, did_you_mean
 

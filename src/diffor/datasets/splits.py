@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from diffor.datasets.readers.reading import check_choice
 from diffor.datasets.samples import Rows, Samples
-from diffor.errors import UserError
+from diffor.errors import UserError, check_choice
 
 SHARES = (0.8, 0.1, 0.1)
 """Training, validation and test shares of the paper."""
@@ -37,14 +36,6 @@ class Split:
     test: Rows
 
     def __post_init__(self) -> None:
-        parts = (self.training, self.validation, self.test)
-        # One mark per row: sorting the rows of the largest sets would take most of the memory that reading needs.
-        seen = np.zeros(1 + max((int(rows.max()) for rows in parts if len(rows)), default=-1), dtype=bool)
-        for rows in parts:
-            seen[rows] = True
-        n_double = sum(map(len, parts)) - int(seen.sum())
-        if n_double:
-            raise UserError(f"the parts of a split must not share rows, but {n_double} rows are in two parts")
         if not len(self.training) or not len(self.test):
             raise UserError(
                 f"a split needs training and test rows, but has {len(self.training)} and {len(self.test)}; "
@@ -57,7 +48,13 @@ class Split:
         return np.sort(np.concatenate([self.training, self.validation]))
 
 
-# Protocols.
+def _split_by_part(part: NDArray[np.int64]) -> Split:
+    return Split(*(np.flatnonzero(part == number) for number in range(3)))
+
+
+def _check_index(index: int, count: int, reason: str) -> None:
+    if not 0 <= index < count:
+        raise UserError(f"index must lie in 0 to {count - 1}, because {reason}, but got index={index}")
 
 
 def random_parts(
@@ -91,11 +88,7 @@ def leave_group_out(groups: ArrayLike, index: int) -> Split:
     [2, 3]
     """
     names = np.unique(groups)
-    if not 0 <= index < len(names):
-        raise UserError(
-            f"index must lie in 0 to {len(names) - 1}, because each of the {len(names)} groups is left out once, "
-            f"but got index={index}"
-        )
+    _check_index(index, len(names), f"each of the {len(names)} groups is left out once")
     return named_test_rows(np.asarray(groups) == names[index], index, groups)
 
 
@@ -107,14 +100,10 @@ def named_test_rows(is_test: ArrayLike, seed: int | Sequence[int], groups: Array
     """
     chosen = np.asarray(is_test).astype(bool)
     others = np.flatnonzero(~chosen)
-    if not len(others):
-        return Split(others, others, np.flatnonzero(chosen))
-    names = np.arange(len(chosen)) if groups is None else np.asarray(groups)
-    member = np.unique(names[others], return_inverse=True)[1]
-    n_groups = int(member.max()) + 1
+    names, member = np.unique(others if groups is None else np.asarray(groups)[others], return_inverse=True)
     # At least one group for validation, and at least one for training.
-    n_validation = min(max(round(VALIDATION_SHARE * n_groups), 1), n_groups - 1)
-    in_validation = np.isin(member, np.random.default_rng(seed).permutation(n_groups)[:n_validation])
+    n_validation = min(max(round(VALIDATION_SHARE * len(names)), 1), len(names) - 1)
+    in_validation = np.isin(member, np.random.default_rng(seed).permutation(len(names))[:n_validation])
     return Split(others[~in_validation], others[in_validation], np.flatnonzero(chosen))
 
 
@@ -126,9 +115,7 @@ def date_parts(dates: NDArray[np.float64], last_dates: tuple[int, int]) -> Split
     >>> date_parts(np.array([20220408, 20220422, 20220429]), (20220421, 20220428)).test.tolist()
     [2]
     """
-    last_training, last_validation = last_dates
-    part = (dates > last_training).astype(np.int64) + (dates > last_validation)
-    return _split_by_part(part)
+    return _split_by_part(np.searchsorted(last_dates, dates))
 
 
 def rank_parts(rank: ArrayLike) -> Split:
@@ -146,18 +133,9 @@ def folder_parts(folders: ArrayLike, index: int) -> Split:
     >>> folder_parts(range(10), 3).training.tolist()
     [0, 5, 6, 7, 8, 9]
     """
-    if not 0 <= index < len(FIRST_FOLDERS):
-        raise UserError(
-            f"index must lie in 0 to {len(FIRST_FOLDERS) - 1}, because the benchmark has five splits, "
-            f"but got index={index}"
-        )
+    _check_index(index, len(FIRST_FOLDERS), "the benchmark has five splits")
     place = (np.asarray(folders) - FIRST_FOLDERS[index]) % N_FOLDERS
     return _split_by_part(np.searchsorted([6, 8], place, side="right"))
-
-
-def alternating_folders(n_rows: int) -> Rows:
-    """Folders 0 to 9 given out in the order of the rows, round and round. **Shape:** ``(n_rows,)``."""
-    return np.arange(n_rows) % N_FOLDERS
 
 
 def balanced_folders(groups: ArrayLike, y: ArrayLike, seed: int = 0) -> Rows:
@@ -180,16 +158,12 @@ def balanced_folders(groups: ArrayLike, y: ArrayLike, seed: int = 0) -> Rows:
     return folder[member]
 
 
-def _split_by_part(part: NDArray[np.int64]) -> Split:
-    return Split(*(np.flatnonzero(part == number) for number in range(3)))
-
-
 # Protocols by name, for samples.
 
 
 def split_samples(samples: Samples, index: int, protocol: str = "random") -> Split:
     """Divide samples by a protocol of `PROTOCOLS`."""
-    check_choice("protocol", protocol, list(PROTOCOLS))
+    check_choice("protocol", protocol, PROTOCOLS)
     split = PROTOCOLS[protocol](samples, index)
     crossing = crossing_groups(split, samples.groups)
     if crossing:
@@ -208,16 +182,13 @@ def crossing_groups(split: Split, groups: ArrayLike | None) -> list[int]:
     """
     if groups is None:
         return []
-    rows = np.concatenate([split.training, split.validation, split.test])
-    part = np.repeat([0, 1, 2], [len(split.training), len(split.validation), len(split.test)])
-    pairs = np.unique(np.stack([np.asarray(groups)[rows], part]), axis=1)
-    names, n_parts = np.unique(pairs[0], return_counts=True)
-    return [int(name) for name in names[n_parts > 1]]
+    inside = [set(np.asarray(groups)[rows].tolist()) for rows in (split.training, split.validation, split.test)]
+    return sorted((inside[0] & inside[1]) | (inside[0] & inside[2]) | (inside[1] & inside[2]))
 
 
 def _folders(samples: Samples, index: int) -> Split:
-    if samples.groups is None:
-        return folder_parts(alternating_folders(len(samples)), index)
+    if samples.groups is None:  # given out in the order of the rows, round and round
+        return folder_parts(np.arange(len(samples)) % N_FOLDERS, index)
     return folder_parts(balanced_folders(samples.groups, samples.y), index)
 
 

@@ -20,7 +20,7 @@ def find_state(name: str, root: Path | None) -> str:
         return NOT_FOUND
     if name in DISTRIBUTIONS:
         published = DISTRIBUTIONS[name]
-        report = published.glance(root)
+        report = published.check(root, read_all=False)
         if not report.errors:
             return FOUND
         return NOT_FOUND if report.is_absent and not find_below(root, *published.marks) else INCOMPLETE

@@ -105,23 +105,21 @@ class Plain(Rule):
 
     allowed: Number | Word
 
-    def describe(self) -> str:
-        """The rule in words."""
+    def __str__(self) -> str:
         return f"one of {self.allowed}" if ", " in str(self.allowed) else str(self.allowed)
 
-    def fits(self, value: Any) -> bool:
-        """Whether it is such a number or word."""
+    def __contains__(self, value: Any) -> bool:
         return self.allowed.holds(value)
 
 
 def saved_rule(allowed: Allowed, or_none: bool = False) -> Rule:
     """What a parameter may be in a file: numbers and words as for users, and what stands for objects.
 
-    >>> saved_rule((Word((-1,)), Number(1, 1024, is_whole=True)), or_none=True).describe()
+    >>> str(saved_rule((Word((-1,)), Number(1, 1024, is_whole=True)), or_none=True))
     '-1 or a whole number from 1 to 1024 or null'
     """
     rules = [one.saved if isinstance(one, Instance) else Plain(one) for one in allowed]
-    is_there = any(rule.fits(None) for rule in rules)
+    is_there = any(None in rule for rule in rules)
     return Either((*rules, *[Nothing()] * (or_none and not is_there)))
 
 

@@ -133,7 +133,7 @@ def _check_method(settings: Settings, where: str) -> None:
 def _rule_of(annotation: str, most: int) -> Rule:
     """What an argument of a method may be, by its type.
 
-    >>> _rule_of("int | None", 10).describe()
+    >>> str(_rule_of("int | None", 10))
     'a whole number from 0 to 10 or null'
     """
     kinds: dict[str, Rule] = {"int": Whole(0, most), "float": Number(-1e9, 1e9), "bool": Flag(), "str": Text(200),

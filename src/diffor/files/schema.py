@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,32 +19,34 @@ class MisfitError(UserError):
 
 
 class Rule(ABC):
-    """What a value may be."""
-
-    @abstractmethod
-    def describe(self) -> str:
-        """What a value must be, in words."""
-
-    @abstractmethod
-    def fits(self, value: Any) -> bool:
-        """Whether the value by itself, apart from what it holds, is right."""
+    """What a value may be: as text, in words; ``value in rule`` where it fits by itself, apart from what it holds."""
 
     def check(self, value: Any, where: str) -> None:
         """Refuse a value that is not right; ``where`` names its place."""
-        if not self.fits(value):
-            raise MisfitError(f"{where} must be {self.describe()}, but is {_short(value)}")
+        if value not in self:
+            raise MisfitError(f"{where} must be {self}, but is {_short(value)}")
+        for rule, entry, place in self._parts(value, where):
+            rule.check(entry, place)
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    @abstractmethod
+    def __contains__(self, value: Any) -> bool: ...
+
+    def _parts(self, value: Any, where: str) -> Iterable[tuple[Rule, Any, str]]:
+        """What the value holds and where, each with its rule; most hold nothing."""
+        return ()
 
 
 @dataclass(frozen=True)
 class Flag(Rule):
     """True or false."""
 
-    def describe(self) -> str:
-        """The rule in words."""
+    def __str__(self) -> str:
         return "true or false"
 
-    def fits(self, value: Any) -> bool:
-        """Whether it is one of the two."""
+    def __contains__(self, value: Any) -> bool:
         return type(value) is bool
 
 
@@ -52,12 +54,10 @@ class Flag(Rule):
 class Nothing(Rule):
     """Null."""
 
-    def describe(self) -> str:
-        """The rule in words."""
+    def __str__(self) -> str:
         return "null"
 
-    def fits(self, value: Any) -> bool:
-        """Whether it is null."""
+    def __contains__(self, value: Any) -> bool:
         return value is None
 
 
@@ -73,12 +73,10 @@ class Whole(Rule):
     low: int
     high: int
 
-    def describe(self) -> str:
-        """The rule in words."""
+    def __str__(self) -> str:
         return f"a whole number from {self.low} to {self.high}"
 
-    def fits(self, value: Any) -> bool:
-        """Whether it lies in the range."""
+    def __contains__(self, value: Any) -> bool:
         return type(value) is int and self.low <= value <= self.high
 
 
@@ -89,12 +87,10 @@ class Number(Rule):
     low: float = -1.7e308
     high: float = 1.7e308
 
-    def describe(self) -> str:
-        """The rule in words."""
+    def __str__(self) -> str:
         return "a finite number" if self == Number() else f"a number from {self.low:g} to {self.high:g}"
 
-    def fits(self, value: Any) -> bool:
-        """Whether it lies in the range."""
+    def __contains__(self, value: Any) -> bool:
         return type(value) in (int, float) and self.low <= value <= self.high  # which NaN is not
 
 
@@ -102,12 +98,10 @@ class Number(Rule):
 class Figure(Rule):
     """Any number, also none: what was measured may be NaN or infinite."""
 
-    def describe(self) -> str:
-        """The rule in words."""
+    def __str__(self) -> str:
         return "a number"
 
-    def fits(self, value: Any) -> bool:
-        """Whether it is a number."""
+    def __contains__(self, value: Any) -> bool:
         return type(value) in (int, float)
 
 
@@ -119,14 +113,12 @@ class Text(Rule):
     known: Collection[str] = ()
     pattern: str = ""
 
-    def describe(self) -> str:
-        """The rule in words."""
+    def __str__(self) -> str:
         if self.known:
             return f"one of {', '.join(self.known)}"
         return f"text like {self.pattern}" if self.pattern else f"text of at most {self.most} characters"
 
-    def fits(self, value: Any) -> bool:
-        """Whether it is such text."""
+    def __contains__(self, value: Any) -> bool:
         if not isinstance(value, str) or len(value) > self.most:
             return False
         return value in self.known if self.known else re.fullmatch(self.pattern or "(?s:.*)", value) is not None
@@ -134,24 +126,18 @@ class Text(Rule):
 
 @dataclass(frozen=True)
 class Either(Rule):
-    """One of several rules."""
+    """One of several rules: what fits one by itself is checked by it to the bottom."""
 
     rules: tuple[Rule, ...]
 
-    def describe(self) -> str:
-        """The rule in words."""
-        return " or ".join(rule.describe() for rule in self.rules)
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.rules))
 
-    def fits(self, value: Any) -> bool:
-        """Whether it fits one of them by itself."""
-        return any(rule.fits(value) for rule in self.rules)
+    def __contains__(self, value: Any) -> bool:
+        return any(value in rule for rule in self.rules)
 
-    def check(self, value: Any, where: str) -> None:
-        """Refuse what fits none; what fits one by itself is checked by it to the bottom."""
-        for rule in self.rules:
-            if rule.fits(value):
-                return rule.check(value, where)
-        return super().check(value, where)
+    def _parts(self, value: Any, where: str) -> Iterable[tuple[Rule, Any, str]]:
+        return [(next(rule for rule in self.rules if value in rule), value, where)]
 
 
 @dataclass(frozen=True)
@@ -162,19 +148,14 @@ class ListOf(Rule):
     least: int = 0
     most: int = 100_000_000
 
-    def describe(self) -> str:
-        """The rule in words."""
+    def __str__(self) -> str:
         return f"a list of {self.least} to {self.most} values"
 
-    def fits(self, value: Any) -> bool:
-        """Whether it is a list of such a length."""
+    def __contains__(self, value: Any) -> bool:
         return isinstance(value, (list, tuple)) and self.least <= len(value) <= self.most
 
-    def check(self, value: Any, where: str) -> None:
-        """Check the list and each of its values."""
-        super().check(value, where)
-        for place, entry in enumerate(value):
-            self.rule.check(entry, f"{where}[{place}]")
+    def _parts(self, value: Any, where: str) -> Iterable[tuple[Rule, Any, str]]:
+        return ((self.rule, entry, f"{where}[{place}]") for place, entry in enumerate(value))
 
 
 @dataclass(frozen=True)
@@ -186,28 +167,23 @@ class Record(Rule):
     open_to_others: bool = False
     """Whether there may be others, which are not looked at."""
 
-    def describe(self) -> str:
-        """The rule in words."""
+    def __str__(self) -> str:
         return f"an object with {', '.join(self.rules)}" if self.rules else "an object"
 
-    def fits(self, value: Any) -> bool:
-        """Whether it is an object."""
+    def __contains__(self, value: Any) -> bool:
         return isinstance(value, dict)
 
-    def check(self, value: Any, where: str) -> None:
-        """Check names and values."""
-        super().check(value, where)
+    def _parts(self, value: Any, where: str) -> Iterable[tuple[Rule, Any, str]]:
         prefix = f"{where}." if where else ""
         for name in self.rules:
             if name not in value:
                 raise MisfitError(f"{prefix}{name} must be there, but is missing")
         for name, entry in value.items():
             rule = self.rules.get(name) or self.optional.get(name)
-            if rule is None and self.open_to_others:
-                continue
-            if rule is None:
+            if rule is not None:
+                yield rule, entry, f"{prefix}{name}"
+            elif not self.open_to_others:
                 raise MisfitError(f"{prefix}{name[:80]} is not known here, but is {_short(entry)}")
-            rule.check(entry, f"{prefix}{name}")
 
 
 @dataclass(frozen=True)
@@ -216,25 +192,20 @@ class MapOf(Rule):
 
     rule: Rule
 
-    def describe(self) -> str:
-        """The rule in words."""
+    def __str__(self) -> str:
         return "an object"
 
-    def fits(self, value: Any) -> bool:
-        """Whether it is an object."""
+    def __contains__(self, value: Any) -> bool:
         return isinstance(value, dict)
 
-    def check(self, value: Any, where: str) -> None:
-        """Check each value."""
-        super().check(value, where)
-        for name, entry in value.items():
-            self.rule.check(entry, f"{where}.{name[:80]}")
+    def _parts(self, value: Any, where: str) -> Iterable[tuple[Rule, Any, str]]:
+        return ((self.rule, entry, f"{where}.{name[:80]}") for name, entry in value.items())
 
 
 def optional(*rules: Rule) -> Either:
     """One of the rules, or null.
 
-    >>> optional(Whole(1, 2)).describe()
+    >>> str(optional(Whole(1, 2)))
     'a whole number from 1 to 2 or null'
     """
     return Either((*rules, Nothing()))

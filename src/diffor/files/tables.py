@@ -6,7 +6,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -61,7 +61,10 @@ def is_parquet(path: Path) -> bool:
 
 def column_names(path: Path) -> list[str]:
     """The names of a file's columns; columns without a name are left out."""
-    _check_input(path)
+    if not path.exists():
+        raise DataError(f"{path} must be an existing file, but there is none; check the path")
+    if not path.is_file():
+        raise DataError(f"{path} must be a file, but it is a folder or a stream; pass a CSV or Parquet file")
     with readable(path):
         names = open_parquet(path).schema_arrow.names if is_parquet(path) else _csv_names(path)
     return [name for name in names if not _NAMELESS.fullmatch(name)]
@@ -126,10 +129,7 @@ def read_chunks(
 
 def count_rows(path: Path) -> int | None:
     """Number of rows where the file says so without being read, else None."""
-    if not is_parquet(path):
-        return None
-    with readable(path):
-        return int(open_parquet(path).metadata.num_rows)
+    return sum(row_groups(path)) if is_parquet(path) else None
 
 
 def row_groups(path: Path) -> list[int]:
@@ -173,33 +173,25 @@ def check_numbers(column: pd.Series[Any], path: Path, first: int = 0) -> None:
         )
 
 
-def _check_input(path: Path) -> None:
-    if not path.exists():
-        raise DataError(f"{path} must be an existing file, but there is none; check the path")
-    if not path.is_file():
-        raise DataError(f"{path} must be a file, but it is a folder or a stream; pass a CSV or Parquet file")
-
-
 @contextmanager
 def unchanged(path: Path) -> Iterator[None]:
     """Refuse what was read of a file that another process replaced, cut off or removed meanwhile."""
-    before = _state_of(path)
+    before, failure = _state_of(path), None
     try:
         yield
     except Exception as error:
-        if _state_of(path) != before:
-            raise DataError(_changed(path)) from error
-        raise
+        failure = error
     if _state_of(path) != before:
-        raise DataError(_changed(path))
+        raise DataError(_changed(path)) from failure
+    if failure is not None:
+        raise failure
 
 
 def _state_of(path: Path) -> tuple[int, ...] | None:
-    try:
+    with suppress(OSError):
         found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+        return found.st_ino, found.st_size, found.st_mtime_ns
+    return None
 
 
 def _changed(path: Path) -> str:
@@ -288,20 +280,18 @@ def _parquet_chunks(
 
 def open_parquet(path: Path) -> Any:
     """A Parquet file, opened for reading in parts."""
-    _require_pyarrow(path)
+    require_pyarrow(path)
     from pyarrow import parquet
 
     return parquet.ParquetFile(path, buffer_size=2**20)  # buffered: a row group is never in memory as a whole
 
 
-def _require_pyarrow(path: Path) -> None:
+def require_pyarrow(path: Path) -> None:
+    """Refuse to go on without the package that reads and writes Parquet."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise DataError(
-            f"{path} is a Parquet file and needs pyarrow, but it is not installed; "
-            "pip install 'diffor[parquet]', or use a CSV file"
-        ) from error
+        raise DataError(f"{path} needs pyarrow, but it is not installed; pip install 'diffor[parquet]'") from error
 
 
 # Writing.
@@ -329,7 +319,7 @@ def check_table_output(path: Path, force: bool) -> None:
     if path.suffix.lower() not in OUTPUT_SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(OUTPUT_SUFFIXES)}, but it does not; rename it")
     if is_parquet(path):
-        _require_pyarrow(path)
+        require_pyarrow(path)
     check_output(path, force)
 
 

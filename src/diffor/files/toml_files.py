@@ -16,15 +16,11 @@ def read_toml(path: Path, what: str, error: type[ValueError], parse_float: Calla
     except (OSError, UnicodeDecodeError) as reason:
         shown = getattr(reason, "strerror", None) or reason
         raise error(f"{what} must be readable, but got {path}: {shown}; check the path") from reason
-    toml = _reader(what, error)
+    try:
+        toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    except ImportError as reason:
+        raise error(f'{what} needs tomli on Python 3.10: pip install "diffor[bench]"') from reason
     try:
         return toml.loads(text, parse_float=parse_float)
     except toml.TOMLDecodeError as reason:
         raise error(f"{what} must be TOML, but got {path}: {reason}; correct this line") from reason
-
-
-def _reader(what: str, error: type[ValueError]) -> Any:
-    try:
-        return importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    except ImportError as reason:
-        raise error(f'{what} needs tomli on Python 3.10: pip install "diffor[bench]"') from reason

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.stats import kstest
 
 from diffor import DATASETS, load_dataset
 from diffor.datasets import SUITES, generate
 from diffor.datasets.open.synthetic import LAWS, N_ROWS, SEED
-from diffor.metrics import crps_samples, mae, rmse
+from diffor.metrics import crps_samples, mae
 
 
 def randomized_pit(law, x, y, seed=0):
@@ -47,31 +46,12 @@ def test_another_law_would_be_noticed(name):
 
 
 def test_means_agree_with_draws(name):
-    samples = generate(name, 200, seed=1)
+    law, samples = LAWS[name], generate(name, 200, seed=1)
     draws = DATASETS[name].truth(samples.x, 4_000, 1)
-    law = LAWS[name]
-    standard_error = np.sqrt(law.variance(samples.x) / draws.shape[1])
-    deviation = (draws.mean(axis=1) - law.mean(samples.x)) / standard_error
+    deviation = (draws.mean(axis=1) - law.mean(samples.x)) / (draws.std(axis=1) / np.sqrt(draws.shape[1]))
     assert np.abs(deviation.mean()) < 4 / np.sqrt(len(deviation))
     assert np.abs(deviation).max() < 5
     assert deviation.std() == pytest.approx(1, abs=0.2)
-
-
-@pytest.mark.parametrize("name", ["synthetic-zero-inflated", "synthetic-watch-time"])
-def test_moments_agree_with_the_distribution_function(name):
-    law, x = LAWS[name], generate(name, 3, seed=5).x
-    for row in range(3):
-        one = x.iloc[[row]]
-        end = x["duration"].iloc[row] if "duration" in x else 1e5
-
-        def above(value, one=one):
-            return 1 - law.cdf(one, np.array([value]))[0]
-
-        breaks = [value for value in (1.0, 10.0, 100.0, 1_000.0, 10_000.0) if value < end]
-        mean = quad(above, 0, end, points=breaks, limit=200)[0]
-        second = quad(lambda value, above=above: 2 * value * above(value), 0, end, points=breaks, limit=200)[0]
-        assert law.mean(one)[0] == pytest.approx(mean, rel=1e-3)
-        assert law.variance(one)[0] == pytest.approx(second - mean**2, rel=0.01)
 
 
 def test_the_mean_of_two_modes_lies_where_nothing_is():
@@ -79,8 +59,6 @@ def test_the_mean_of_two_modes_lies_where_nothing_is():
     mean = law.mean(samples.x)
     mass_near_mean = law.cdf(samples.x, mean + 0.2) - law.cdf(samples.x, mean - 0.2)
     assert mass_near_mean.mean() < 0.005
-    # Nothing has a smaller squared error than the mean, and it is as far off as the modes are apart.
-    assert rmse(samples.y, mean) == pytest.approx(np.sqrt(law.variance(samples.x).mean()), rel=0.02)
     assert mae(samples.y, mean) > 1.4
     draws = DATASETS["synthetic-bimodal"].truth(samples.x, 200, 0)
     assert mae(samples.y, mean) > 1.8 * crps_samples(samples.y, draws)
@@ -97,31 +75,14 @@ def test_the_spread_changes_thirtyfold():
         assert standardised[inside].std() == pytest.approx(1, abs=0.03)
 
 
-def test_zeros_have_their_share_and_amounts_a_heavy_tail():
-    law, samples = LAWS["synthetic-zero-inflated"], generate("synthetic-zero-inflated", 50_000, seed=4)
-    share = law.zero_share(samples.x)
-    for chosen in (share < 0.3, share > 0.7):
-        assert np.mean(samples.y[chosen] == 0) == pytest.approx(share[chosen].mean(), abs=0.015)
-    amounts = samples.y[samples.y > 0]
+def test_amounts_have_a_heavy_tail_and_watch_time_ends_with_the_video():
+    amounts = generate("synthetic-zero-inflated", 50_000, seed=4).y
+    amounts = amounts[amounts > 0]
     assert amounts.mean() > 1.8 * np.median(amounts)
-    assert np.log(amounts).mean() == pytest.approx(3, abs=0.03)
-
-
-def test_watch_time_ends_with_the_video():
-    law, samples = LAWS["synthetic-watch-time"], generate("synthetic-watch-time", 50_000, seed=4)
-    duration = samples.side["duration"]
-    assert duration.tolist() == samples.x["duration"].tolist()
-    assert (samples.y <= duration).all()
-    completion = law.completion(samples.x)
-    for chosen in (completion < 0.2, completion > 0.6):
-        assert np.mean(samples.y[chosen] == duration[chosen]) == pytest.approx(completion[chosen].mean(), abs=0.015)
-
-
-def test_grades_have_the_probabilities_of_the_ordered_logit():
-    law, samples = LAWS["synthetic-grades"], generate("synthetic-grades", 50_000, seed=4)
-    expected = np.diff(law.cumulative(samples.x), axis=1, prepend=0).mean(axis=0)
-    assert np.bincount(samples.y.astype(int)) / len(samples) == pytest.approx(expected, abs=0.01)
-    assert expected.min() > 0.05
+    watched = generate("synthetic-watch-time", 1_000, seed=4)
+    assert watched.side["duration"].tolist() == watched.x["duration"].tolist()
+    assert (watched.y <= watched.side["duration"]).all()
+    assert np.mean(watched.y == watched.side["duration"]) > 0.1
 
 
 def test_reading_is_repeatable_and_the_truth_does_not_repeat_the_targets(name):
@@ -136,16 +97,7 @@ def test_reading_is_repeatable_and_the_truth_does_not_repeat_the_targets(name):
     assert not np.array_equal(draws, dataset.truth(samples.x, 1, SEED + 1)[:, 0])
     train, test = dataset.split(None, 0)
     assert (len(train), len(test)) == (4_000, 1_000)
-
-
-def test_seeds_give_other_rows(name):
     assert not generate(name, 10, seed=0).x.equals(generate(name, 10, seed=1).x)
-
-
-def test_a_million_rows_are_drawn_at_once():
-    samples = generate("synthetic-heteroscedastic", 1_000_000, seed=0)
-    assert len(samples) == 1_000_000
-    assert samples.x["group"].value_counts(normalize=True).to_numpy() == pytest.approx(1 / 3, abs=0.005)
 
 
 def test_wrong_names_and_sizes_are_named():

@@ -51,15 +51,15 @@ def folder_of(cache):
     return folder
 
 
-@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz"])
-@pytest.mark.parametrize("block_bytes", [1, 40, 2**20])
+@pytest.mark.parametrize(("name", "block_bytes"), [("table.csv", 1), ("table.csv.gz", 40), ("table.csv", 2**20)])
 def test_blocks_of_any_size_give_the_same_rows(tmp_path, name, block_bytes):
     path = write(tmp_path / name, 60)
     table = cached_table(path, FORM, tmp_path / "cache", block_bytes=block_bytes)
     expected = pd.read_csv(path, parse_dates=["seen"]).drop(columns="skipped")
     pd.testing.assert_frame_equal(rows_of(table), expected, check_dtype=False)
-    assert table.n_rows == 60
-    assert dict(table.dropped) == {}
+    assert (table.n_rows, table.dropped) == (60, {})
+    prices = table.arrays(["id", "price"])["price"]
+    assert np.isnan(prices).tolist() == [number % 7 == 0 for number in range(60)]
 
 
 @pytest.mark.parametrize("change", ["crlf", "no end", "blank lines"])
@@ -67,17 +67,9 @@ def test_line_ends_do_not_matter(tmp_path, change):
     path = write(tmp_path / "table.csv", 20, end="\r\n" if change == "crlf" else "\n")
     data = path.read_bytes()
     path.write_bytes({"crlf": data, "no end": data.rstrip(b"\n"), "blank lines": data + b"\n\n"}[change])
-    for block_bytes in (30, 2**20):
-        found = rows_of(cached_table(path, FORM, tmp_path / str(block_bytes), block_bytes=block_bytes))
-        assert found["id"].tolist() == list(range(20))
-        assert found["word"].iloc[-1] == "word 4"
-
-
-def test_arrays_are_numbers_with_gaps(tmp_path):
-    table = cached_table(write(tmp_path / "table.csv", 50), FORM, tmp_path / "cache", block_bytes=200)
-    found = table.arrays(["id", "price"])
-    assert found["id"].tolist() == list(range(50))
-    assert np.isnan(found["price"]).tolist() == [number % 7 == 0 for number in range(50)]
+    found = rows_of(cached_table(path, FORM, tmp_path / "cache", block_bytes=30))
+    assert found["id"].tolist() == list(range(20))
+    assert found["word"].iloc[-1] == "word 4"
 
 
 def test_a_second_call_reads_nothing_but_the_cache(tmp_path):
@@ -106,18 +98,16 @@ def test_files_of_one_name_have_caches_of_their_own_that_move_with_them(tmp_path
 SCRIPT = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path.insert(0, sys.argv[3])
 from test_arrow_cache import FORM
 from diffor.datasets.readers.arrow_cache import cached_table
 cached_table(Path(sys.argv[1]), FORM, Path(sys.argv[2]), block_bytes=4000)
 """
 
 
-@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz"])
-def test_a_killed_process_is_resumed_where_it_was(tmp_path, name):
-    path, cache = write(tmp_path / name, 40_000), tmp_path / "cache"
-    script = SCRIPT.format(tests=str(Path(__file__).parent))
-    process = subprocess.Popen([sys.executable, "-c", script, str(path), str(cache)])
+def test_a_killed_process_is_resumed_where_it_was(tmp_path):
+    path, cache = write(tmp_path / "table.csv.gz", 20_000), tmp_path / "cache"
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path), str(cache), str(Path(__file__).parent)])
     deadline = time.monotonic() + 60
     while not list(cache.glob("*/part-*-00004.parquet")):
         assert process.poll() is None
@@ -133,7 +123,7 @@ def test_a_killed_process_is_resumed_where_it_was(tmp_path, name):
 
     table = cached_table(path, FORM, cache, block_bytes=100_000)
     assert {part: part.stat().st_mtime_ns for part in done} == done
-    assert table.arrays(["id"])["id"].tolist() == list(range(40_000))
+    assert table.arrays(["id"])["id"].tolist() == list(range(20_000))
     assert {path.name for path in folder.iterdir()} - {part.path.name for part in table.parts} == {
         path.name for path in folder.glob("complete-*")
     }
@@ -208,7 +198,6 @@ def test_only_one_process_reads_a_file_at_a_time(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda data: data[: len(data) // 2], "ended before the end-of-stream marker"),
         (lambda data: data[:-3], "ended before the end-of-stream marker"),
         (lambda data: data[:-8] + b"\0\0\0\0" + data[-4:], "CRC check failed"),
         (lambda data: data[:300] + b"\xff" * 40 + data[340:], "."),
@@ -220,7 +209,7 @@ def test_damaged_gzip_is_named_and_cured_by_a_whole_file(tmp_path, damage, messa
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
     with pytest.raises(DataError, match=rf"table\.csv\.gz must be a whole gzip file, but .*{message}.*; fetch the"):
-        cached_table(path, FORM, cache, block_bytes=5000)
+        cached_table(path, FORM, cache, block_bytes=20_000)
     path.write_bytes(whole)
     assert cached_table(path, FORM, cache).arrays(["id"])["id"].tolist() == list(range(3000))
 
@@ -229,26 +218,21 @@ def test_damaged_gzip_is_named_and_cured_by_a_whole_file(tmp_path, damage, messa
     ("line", "message", "reason"),
     [
         ("40,anything,1.5,2012-03-01", "5 cells in each line, but line 42 has 4", "wrong number of cells"),
-        ("40,a,1.5,2012-03-01,w,more", "5 cells in each line, but line 42 has 6", "wrong number of cells"),
-        ("4x,a,1.5,2012-03-01,w", "of type int64 in column id, but line 42 has '4x'", "cell in column id"),
-        (",a,1.5,2012-03-01,w", "of type int64 in column id, but line 42 has ''", "cell in column id"),
-        ("40,a,nan,2012-03-01,w", "of type float64 in column price, but line 42 has 'nan'", "cell in column price"),
-        ("40,a,1.5,2012-03-32,w", "of type date32 in column seen, but line 42 has '2012-03-32'", "column seen"),
-        ('40,a,"1.5",2012-03-01,w', "in column price, but line 42 has '\"1.5\"'", "cell in column price"),
+        ("4x,a,1.5,2012-03-01,w", "of type int64 in column id, but line 42 has '4x'", "unreadable cell in column id"),
+        (",a,1.5,2012-03-01,w", "of type int64 in column id, but line 42 has ''", "unreadable cell in column id"),
+        ("40,a,nan,2012-03-01,w", "float64 in column price, but line 42 has 'nan'", "unreadable cell in column price"),
+        ("40,a,1.5,2012-03-32,w", "column seen, but line 42 has '2012-03-32'", "unreadable cell in column seen"),
+        ('40,a,"1.5",2012-03-01,w', "column price, but line 42 has '\"1.5\"'", "unreadable cell in column price"),
     ],
 )
-@pytest.mark.parametrize("block_bytes", [300, 2**20])
-def test_a_bad_row_is_named_or_dropped_and_counted(tmp_path, line, message, reason, block_bytes):
+def test_a_bad_row_is_named_or_dropped_and_counted(tmp_path, line, message, reason):
     path, cache = write(tmp_path / "table.csv", 100, change={42: line}), tmp_path / "cache"
-    with pytest.raises(DataError) as raised:
-        cached_table(path, FORM, cache, block_bytes=block_bytes)
-    assert f"{path} must" in str(raised.value)
-    assert f"{message}; fetch the file again, or pass on_bad_row='drop'" in str(raised.value)
-    table = cached_table(path, FORM, cache, on_bad_row="drop", block_bytes=block_bytes)
+    cure = "fetch the file again, or pass on_bad_row='drop' to leave such rows out"
+    with pytest.raises(DataError, match=f"{path} must .*{message}; {cure}"):
+        cached_table(path, FORM, cache, block_bytes=300)
+    table = cached_table(path, FORM, cache, on_bad_row="drop", block_bytes=300)
     assert table.arrays(["id"])["id"].tolist() == [number for number in range(100) if number != 40]
-    ((found, count),) = table.dropped.items()
-    assert reason in found
-    assert count == 1
+    assert table.dropped == {reason: 1}
     with pytest.raises(DataError, match="but line 42 has"):  # the cache does not hide what was dropped into it
         cached_table(path, FORM, cache)
 
@@ -270,22 +254,14 @@ def test_too_many_bad_rows_are_another_format(tmp_path):
         cached_table(path, FORM, tmp_path / "cache", on_bad_row="drop")
 
 
-@pytest.mark.parametrize("header", ["id,skipped,price,seen", "ID,skipped,price,seen,word", "<!DOCTYPE html>"])
-def test_another_header_is_refused(tmp_path, header):
-    path = write(tmp_path / "table.csv", 5, change={1: header})
-    with pytest.raises(DataError) as raised:
+@pytest.mark.parametrize("start", ["id,skipped,price,seen", "<!DOCTYPE html>", "", "\0" * 1000])
+def test_another_header_is_refused(tmp_path, start):
+    path = tmp_path / "table.csv"
+    path.write_text(start + "\n" + row(0))
+    with pytest.raises(DataError, match=rf"{path} must begin with the header {HEADER}, but got '.*'; fetch"):
         cached_table(path, FORM, tmp_path / "cache")
-    assert f"{path} must begin with the header {HEADER}, but got {header!r}; fetch" in str(raised.value)
-
-
-def test_a_file_without_rows_or_lines_is_refused(tmp_path):
-    for text in ("", HEADER, HEADER + "\n"):
-        path = tmp_path / "table.csv"
-        path.write_text(text)
-        with pytest.raises(DataError, match=r"must begin with the header|none that can be read"):
-            cached_table(path, FORM, tmp_path / "cache")
-    path.write_bytes(b"\0" * 1000)
-    with pytest.raises(DataError, match="must begin with the header"):
+    path.write_text(HEADER)
+    with pytest.raises(DataError, match="none that can be read"):
         cached_table(path, FORM, tmp_path / "cache")
 
 
@@ -301,7 +277,7 @@ def test_choices_and_packages_are_checked(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="on_bad_row must be one of raise, drop, but got on_bad_row='skip'"):
         cached_table(path, FORM, tmp_path / "cache", on_bad_row="skip")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(DataError, match=r"but pyarrow is not installed; pip install \"diffor\[parquet\]\""):
+    with pytest.raises(DataError, match=r"needs pyarrow, but it is not installed; pip install 'diffor\[parquet\]'"):
         cached_table(path, FORM, tmp_path / "cache")
 
 

@@ -11,17 +11,15 @@ import pytest
 
 from diffor.datasets.readers.image_files import (
     Expected,
-    attach_images,
     broken_images,
     check_images,
-    image_folder,
     image_names,
-    keep_sound,
+    image_samples,
     locate_images,
     mark_fault,
-    without_fault,
 )
-from diffor.datasets.readers.reading import ReadReport
+from diffor.datasets.readers.published_files import PublishedFile
+from diffor.datasets.readers.reading import Place, ReadReport
 from diffor.datasets.samples import Samples
 
 
@@ -58,29 +56,29 @@ def test_the_very_name_wins_over_a_similar_one(folder):
 
 
 def test_the_first_fault_of_a_row_is_kept(folder):
-    rows = without_fault(pd.DataFrame({"y": [1.0, 2.0, 3.0]}))
-    mark_fault(rows, [False, True, False], "label missing")
-    attach_images(rows, folder, ["a.jpg", "gone.jpg", "gone.jpg"])
-    mark_fault(rows, [False, True, True], "too late")
-    kept, report = keep_sound(rows, [folder])
-    assert kept["y"].tolist() == [1]
-    assert report == ReadReport([folder], 3, {"image missing": 1, "label missing": 1})
+    images = ["a.jpg", "gone.jpg", "gone.jpg", ""]
+    rows = pd.DataFrame({"image": images, "y": [1.0, 2.0, 3.0, 4.0], "person": 7, "votes": 2})
+    mark_fault(rows, [False, True, False, False], "label missing")
+    samples, report = image_samples(Place(folder, "mine"), rows, [folder], ["votes"], {"v": "votes"}, folder)
+    assert (samples.y.tolist(), samples.groups.tolist(), samples.side["v"].tolist()) == ([1], [7], [2])
+    assert [*samples.x] == ["path", "votes"]
+    assert report == ReadReport([folder], 4, {"image missing": 2, "label missing": 1})
     assert report.n_kept == 1
 
 
 def test_images_are_looked_for_near_their_labels_first(tmp_path):
     for place in ("other/images", "mine/photos"):
         miniatures.write_photo(tmp_path / place / "1.JPG", 0.5)
-    (tmp_path / "mine" / "labels").mkdir()
-    labels = tmp_path / "mine" / "labels" / "table.csv"
-    assert image_folder("mine", labels, tmp_path, ["0.jpg", "1.jpg"], "") == tmp_path / "mine" / "photos"
-    (tmp_path / "third").mkdir()
-    labels = tmp_path / "third" / "table.csv"
-    assert image_folder("mine", labels, tmp_path, ["1.jpg"], "") == tmp_path / "mine" / "photos"
+
+    def path_of(labels, *images):
+        (tmp_path / labels).parent.mkdir(parents=True, exist_ok=True)
+        rows = pd.DataFrame({"image": images, "y": 0.0})
+        return image_samples(Place(tmp_path, "mine", "Fetch it."), rows, [tmp_path / labels])[0].x["path"].tolist()
+
+    assert path_of("other/labels/table.csv", "0.jpg", "1.jpg") == [str(tmp_path / "other/images/1.JPG")]
+    assert path_of("third/table.csv", "1.jpg") == [str(tmp_path / "mine/photos/1.JPG")]
     with pytest.raises(FileNotFoundError, match=r"such as 2\.jpg, but none of 1 .*; put or link .*Fetch it\."):
-        image_folder("mine", labels, tmp_path, ["2.jpg"], "Fetch it.")
-    with pytest.raises(ValueError, match=r"table\.csv must name images, but it has no rows; fetch the file again"):
-        image_folder("mine", labels, tmp_path, [], "")
+        path_of("mine/table.csv", "2.jpg")
 
 
 def test_broken_images_are_named(tmp_path):
@@ -111,7 +109,6 @@ def test_only_some_images_are_decoded_where_asked(tmp_path):
 
 def test_a_missing_pillow_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert broken_images(["a.jpg"], 0) == []
     with pytest.raises(ImportError, match=r'pip install "diffor\[images\]"'):
         broken_images(["a.jpg"])
 
@@ -151,12 +148,13 @@ def test_too_many_missing_images_are_an_error(folder):
 def test_the_archive_is_known_by_its_sum(folder, official):
     (folder / "mine.zip").write_bytes(b"archive")
     right = hashlib.md5(b"archive").hexdigest()
-    survey = survey_of(folder)
-    sound = Expected(n_rows=3, archive="mine.zip", digest=("md5", right), official_digest=official)
-    checked = check_images(folder, "mine", survey, sound)
-    assert (checked.errors, checked.warnings) == ([], [])
-    wrong = Expected(n_rows=3, archive="mine.zip", digest=("md5", "0" * 32), official_digest=official)
-    checked = check_images(folder, "mine", survey, wrong)
-    (message,) = checked.errors if official else checked.warnings
-    assert message.startswith(f"{folder / 'mine.zip'} must have the md5 {'0' * 32}, but got {right}; fetch the archive")
-    assert not (checked.warnings if official else checked.errors)
+
+    def check(digest, **options):
+        archive = PublishedFile(("mine.zip",), digest=("md5", digest), is_official=official)
+        checked = check_images(folder, "mine", survey_of(folder), Expected(n_rows=3, archive=archive), **options)
+        return (checked.errors, checked.warnings) if official else (checked.warnings, checked.errors)
+
+    assert check(right) == check("0" * 32, read_all=False) == ([], [])
+    (message,), others = check("0" * 32)
+    assert message == f"{folder / 'mine.zip'} must have the md5 {'0' * 32}, but got {right}; fetch the file again"
+    assert others == []

@@ -8,7 +8,8 @@ import torch
 
 from diffor import OrdinalRegressor
 from diffor.bench.peers.methods import used_by
-from diffor.datasets.paper.aesthetics import SPAQ_SCORES, survey_spaq
+from diffor.datasets import load_dataset
+from diffor.datasets.paper.aesthetics import SPAQ_SCORES
 from diffor.errors import UserError
 from diffor.methods import METHODS
 from diffor.methods.baselines.point import AttributeTasks, GaussianValue, RankedValue, StandardScale, pair_hinge
@@ -144,8 +145,7 @@ def test_attributes_of_another_number_are_refused(shape, cure):
 
 def test_the_other_scores_of_spaq_reach_it(tmp_path):
     root = miniatures_images.write_spaq(tmp_path)
-    samples, _ = survey_spaq(root)
-    again, _ = survey_spaq(root, target="MOS")
+    samples, again = load_dataset("spaq", root), load_dataset("spaq", root, target="MOS")
     assert list(used_by("mt-a", samples.side)) == ["attributes"]
     assert samples.side["attributes"].shape == (len(samples), 5)
     np.testing.assert_allclose(samples.side["attributes"][:, SPAQ_SCORES.index("MOS")], again.y)

@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from diffor.datasets.open.openml import read_openml
-from diffor.datasets.readers.data_files import CURE
+from diffor.datasets.readers.data_files import CURE, data_file
 from diffor.datasets.samples import Dataset, Rows, Samples
 from diffor.errors import UserError
 from diffor.files.atomic import replacing
@@ -64,7 +64,18 @@ TABLES = (
 
 def read_foundation(root: str | Path | None, table: FoundationTable, n_rows: int) -> Samples:
     """The first rows of the permuted table; columns are named by their numbers."""
-    x, y = _read_arrays(_file(root, table), table)
+    origin = (
+        f": it holds X and z of OpenML's table {table.openml_id}, which "
+        "diffor.datasets.open.foundation.fetch_foundation(root) fetches and writes"
+    )
+    # One root serves all tables on disk; the folder of these alone is a root, too.
+    path = data_file(root, table.name, f"foundation/{table.name}.npz", f"{table.name}.npz", origin=origin)
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            x, y = (np.asarray(arrays[name], dtype=np.float64) for name in ("X", "z"))
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} must hold the arrays X and z, but {error}; {CURE}") from error
+    _check_shape(x, y, str(path), table)
     if len(y) > n_rows:
         # The benchmark's own generator: another would choose other rows than its figures were measured on.
         kept = np.random.RandomState(PERMUTATION_SEED).permutation(len(y))[:n_rows]
@@ -78,21 +89,6 @@ def split_foundation(root: str | Path | None, index: int, n_rows: int) -> tuple[
 
     train, test = train_test_split(np.arange(n_rows), test_size=TEST_SHARE, random_state=index)
     return np.asarray(train), np.asarray(test)
-
-
-def _file(root: str | Path | None, table: FoundationTable) -> Path:
-    wanted = f"foundation/{table.name}.npz"
-    origin = (
-        f"it holds X and z of OpenML's table {table.openml_id}, which "
-        "diffor.datasets.open.foundation.fetch_foundation(root) fetches and writes"
-    )
-    if root is None:
-        raise UserError(f"{table.name} is read from files, but got root=None; pass the folder of {wanted}: {origin}")
-    # One root serves all tables on disk; the folder of these alone is a root, too.
-    for path in (Path(root) / wanted, Path(root) / f"{table.name}.npz"):
-        if path.is_file():
-            return path
-    raise FileNotFoundError(f"{Path(root) / wanted} does not exist: pass the folder of {wanted}: {origin}")
 
 
 def fetch_foundation(root: str | Path, names: Sequence[str] | None = None) -> list[Path]:
@@ -112,16 +108,6 @@ def fetch_foundation(root: str | Path, names: Sequence[str] | None = None) -> li
     return written
 
 
-def _read_arrays(path: Path, table: FoundationTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            x, y = (np.asarray(arrays[name], dtype=np.float64) for name in ("X", "z"))
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path} must hold the arrays X and z, but {error}; {CURE}") from error
-    _check_shape(x, y, str(path), table)
-    return x, y
-
-
 def _check_shape(x: NDArray[np.float64], y: NDArray[np.float64], where: str, table: FoundationTable) -> None:
     if x.shape != (table.n_rows, table.n_columns) or y.shape != (table.n_rows,):
         raise UserError(
@@ -130,18 +116,9 @@ def _check_shape(x: NDArray[np.float64], y: NDArray[np.float64], where: str, tab
         )
 
 
-def foundation_name(table: str, n_rows: int) -> str:
-    """What a table with so many rows is called here.
-
-    >>> foundation_name("Kin8nm", 1000)
-    'foundation-kin8nm-1000'
-    """
-    return f"foundation-{table.lower()}-{n_rows}"
-
-
 FOUNDATION = tuple(
     Dataset(
-        name=foundation_name(table.name, n_rows),
+        name=f"foundation-{table.name.lower()}-{n_rows}",
         description=f"{n_rows:,} rows of {table.name}: {table.target}",
         source=f"OpenML {table.openml_id}, splits of rizbicki/tabDensityComparisons",
         metrics=METRICS_OF_BENCHMARK,

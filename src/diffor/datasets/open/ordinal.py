@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from diffor.datasets.open.packages import GRADE_METRICS
 from diffor.datasets.readers.data_files import CURE, as_numbers, data_file, read_cells, with_header
 from diffor.datasets.samples import Dataset, Samples, split_read
 from diffor.errors import UserError
-
-METRICS_OF_GRADES = ("mae", "qwk", "accuracy_off_by", "srcc", "crps", "coverage")
 
 JUDGEMENTS = {
     "era": (9, "acceptability of job applicants in nine grades, 1,000 judgements"),
@@ -72,7 +71,7 @@ ORDINAL = tuple(
         name=name,
         description=description,
         source=source,
-        metrics=METRICS_OF_GRADES,
+        metrics=GRADE_METRICS,
         read=partial(read, name=name),
         split=partial(split_read, read=partial(read, name=name)),
         n_grades=n_grades,

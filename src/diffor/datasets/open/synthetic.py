@@ -1,7 +1,7 @@
 """Data whose conditional distribution is known: predictions can be compared with the truth itself.
 
-Each law draws inputs, draws targets given inputs, and knows the mean, the variance and the distribution function of
-the target in closed form.
+Each law draws inputs, draws targets given inputs, and knows the mean and the distribution function of the target in
+closed form.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _with_category(table: pd.DataFrame, column: str, names: Sequence[str], rando
 
 
 class Law(ABC):
-    """A distribution of inputs and, given them, of the target. **Shape:** of each moment ``(n,)``."""
+    """A distribution of inputs and, given them, of the target."""
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -72,11 +72,7 @@ class Law(ABC):
 
     @abstractmethod
     def mean(self, x: pd.DataFrame) -> Values:
-        """Expected target."""
-
-    @abstractmethod
-    def variance(self, x: pd.DataFrame) -> Values:
-        """Variance of the target."""
+        """Expected target. **Shape:** ``(n,)``."""
 
 
 class Bimodal(Law):
@@ -116,11 +112,6 @@ class Bimodal(Law):
         """Between the modes, by their weights."""
         return self.centre(x) + self.distance * (2 * self.upper_weight(x) - 1)
 
-    def variance(self, x: pd.DataFrame) -> Values:
-        """Almost all of it is the distance between the modes."""
-        weight = self.upper_weight(x)
-        return self.spread**2 + 4 * self.distance**2 * weight * (1 - weight)
-
 
 class Heteroscedastic(Law):
     """A Gaussian whose spread changes thirtyfold with the inputs."""
@@ -141,10 +132,6 @@ class Heteroscedastic(Law):
     def spread(self, x: pd.DataFrame) -> Values:
         """Standard deviation."""
         return np.asarray(0.05 * np.exp(1.7 * (1 + x["level"].to_numpy())))
-
-    def variance(self, x: pd.DataFrame) -> Values:
-        """Square of the spread."""
-        return self.spread(x) ** 2
 
     def draw(self, x: pd.DataFrame, n_samples: int, random: np.random.Generator) -> Values:
         """Mean and noise."""
@@ -196,12 +183,6 @@ class ZeroInflated(Law):
         centre, spread = self.log_moments(x)
         return np.asarray((1 - self.zero_share(x)) * np.exp(centre + spread**2 / 2))
 
-    def variance(self, x: pd.DataFrame) -> Values:
-        """Second moment less the square of the mean."""
-        centre, spread = self.log_moments(x)
-        second = (1 - self.zero_share(x)) * np.exp(2 * centre + 2 * spread**2)
-        return np.asarray(second - self.mean(x) ** 2)
-
 
 class WatchTime(Law):
     """Seconds watched until the viewer leaves or the video ends: exponential, cut off at the duration."""
@@ -241,12 +222,6 @@ class WatchTime(Law):
         """Area under the probability of still watching."""
         return self.patience(x) * (1 - self.completion(x))
 
-    def variance(self, x: pd.DataFrame) -> Values:
-        """Second moment of a cut-off exponential less the square of its mean."""
-        patience, completion = self.patience(x), self.completion(x)
-        second = 2 * patience * (patience - (patience + x["duration"].to_numpy()) * completion)
-        return np.asarray(second - self.mean(x) ** 2)
-
 
 class Grades(Law):
     """Five grades by an ordered logit whose score is not linear in the inputs."""
@@ -284,11 +259,6 @@ class Grades(Law):
     def mean(self, x: pd.DataFrame) -> Values:
         """Mean grade code: the sum of the probabilities of passing each cut."""
         return np.asarray((1 - self.cumulative(x)).sum(axis=1))
-
-    def variance(self, x: pd.DataFrame) -> Values:
-        """Second moment less the square of the mean."""
-        passed = 1 - self.cumulative(x)[:, :-1]
-        return np.asarray((passed * (2 * np.arange(4) + 1)).sum(axis=1) - self.mean(x) ** 2)
 
 
 LAWS: dict[str, Law] = {law.name: law for law in (Bimodal(), Heteroscedastic(), ZeroInflated(), WatchTime(), Grades())}

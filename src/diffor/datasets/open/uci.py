@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from diffor.datasets.readers.data_files import CURE
+from diffor.datasets.readers.data_files import CURE, beside, data_file
 from diffor.datasets.samples import Dataset, Rows, Samples
 from diffor.errors import UserError
 
@@ -27,12 +27,12 @@ TABLES = {
 
 def read_uci(root: str | Path | None, name: str) -> Samples:
     """Read one table; columns are named by their numbers."""
-    folder = _folder(root, name)
-    data = np.atleast_2d(_read_numbers(_file(folder, "data.txt")))
-    features, target = (_read_index(folder, f"index_{part}.txt") for part in ("features", "target"))
+    path = _data_path(root, name)
+    data = _read_numbers(path)
+    features, target = (_read_index(path, f"index_{part}.txt") for part in ("features", "target"))
     if max(*features, *target) >= data.shape[1]:
         raise UserError(
-            f"{folder} must name columns below {data.shape[1]}, "
+            f"{path.parent} must name columns below {data.shape[1]}, "
             f"but features {features.tolist()}, target {target.tolist()}; {CURE}"
         )
     table = pd.DataFrame(data[:, features], columns=[f"x{column}" for column in features])
@@ -41,38 +41,28 @@ def read_uci(root: str | Path | None, name: str) -> Samples:
 
 def split_uci(root: str | Path | None, index: int, name: str) -> tuple[Rows, Rows]:
     """The rows of one of the given splits."""
-    folder = _folder(root, name)
-    given = len(list(folder.glob("index_train_*.txt")))
-    if given and not (folder / f"index_train_{index}.txt").is_file():
+    path = _data_path(root, name)
+    given = len(list(path.parent.glob("index_train_*.txt")))
+    if given and not (path.parent / f"index_train_{index}.txt").is_file():
         raise UserError(f"index must name one of the {given} given splits of {name}, but got index={index}")
-    return _read_index(folder, f"index_train_{index}.txt"), _read_index(folder, f"index_test_{index}.txt")
+    return _read_index(path, f"index_train_{index}.txt"), _read_index(path, f"index_test_{index}.txt")
 
 
-def _folder(root: str | Path | None, name: str) -> Path:
-    if root is None:
-        raise UserError(f"{name} is read from files, but got root=None; pass the folder that holds {name}/data")
+def _data_path(root: str | Path | None, name: str) -> Path:
     # One root serves all tables on disk, which keep these below `uci`; a folder of UCI tables alone is a root, too.
-    below = Path(root) / "uci" / name / "data"
-    return below if below.is_dir() else Path(root) / name / "data"
+    return data_file(root, name, f"uci/{name}/data/data.txt", f"{name}/data/data.txt")
 
 
-def _file(folder: Path, name: str) -> Path:
-    if not (folder / name).is_file():
-        wanted = f"{folder.parent.name}/data"
-        raise FileNotFoundError(f"{folder / name} does not exist: pass the folder that holds {wanted} or uci/{wanted}")
-    return folder / name
-
-
-def _read_index(folder: Path, name: str) -> Rows:
-    return np.atleast_1d(_read_numbers(_file(folder, name))).astype(np.int64)
+def _read_index(path: Path, name: str) -> Rows:
+    return _read_numbers(beside(path, name)).ravel().astype(np.int64)
 
 
 def _read_numbers(path: Path) -> NDArray[np.float64]:
     try:
-        numbers = np.loadtxt(path)
+        numbers: NDArray[np.float64] = np.loadtxt(path, ndmin=2)
     except ValueError as error:
         raise UserError(f"{path} must hold numbers in lines of one length, but {error}; {CURE}") from error
-    return np.asarray(numbers, dtype=np.float64)
+    return numbers
 
 
 UCI = tuple(

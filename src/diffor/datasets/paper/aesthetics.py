@@ -2,160 +2,102 @@
 
 Inputs are a column ``path`` with the absolute paths of the images, and the side columns that are asked for: pass
 ``columns=()`` for the image alone, as the paper has it. Targets are mean scores in the units of the files. Other scores
-of the same photo are never inputs: they come from the same people as the target. Every function takes the folder that
-holds the files, or looks in the one that the environment variable ``DIFFOR_DATA`` names; files are searched three
-folders deep.
+of the same photo are never inputs: they come from the same people as the target. Files are searched three folders deep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from diffor.datasets.paper.sets import image_set
 from diffor.datasets.readers.data_files import CURE, as_numbers, beside, exact_table, whole_numbers
-from diffor.datasets.readers.image_files import (
-    attach_images,
-    choose_columns,
-    image_folder,
-    keep_sound,
-    mark_fault,
-    without_fault,
-)
-from diffor.datasets.readers.reading import (
-    ReadReport,
-    check_choice,
-    data_root,
-    find_below,
-    folders_below,
-    need_below,
-    refuse_stand_in,
-)
+from diffor.datasets.readers.image_files import Expected, choose_columns, image_samples, mark_fault
+from diffor.datasets.readers.reading import Place, ReadReport, folders_below, refuse_stand_in
 from diffor.datasets.readers.workbook import read_sheet
 from diffor.datasets.samples import Samples
-from diffor.errors import UserError
+from diffor.errors import UserError, check_choice
 
-Root = str | Path | None
+METRICS = ("mae", "xauc", "lcc", "srcc", "crps", "coverage")
 
 # AVA: a table of votes without a header, and lists of image numbers.
 
-AVA_OBTAIN = (
-    "AVA.txt and the lists are in the repository imfing/ava_downloader, which links the images (32 GB); their "
-    "copyright stays with the photographers. AVA.txt and images/<id>.jpg must exist."
-)
 AVA_WIDTH = 15
 AVA_SIDE = ("tag1", "tag2", "challenge")
-AVA_VOTES = tuple(f"votes for {score}" for score in range(1, 11))
+AVA_VOTES = [f"votes for {score}" for score in range(1, 11)]
 
 
-def survey_ava(root: Root = None, *, columns: Sequence[str] = ("tag1", "tag2")) -> tuple[Samples, ReadReport]:
+def survey_ava(place: Place, *, columns: Sequence[str] = ("tag1", "tag2")) -> tuple[Samples, ReadReport]:
     """Read AVA: the target is the mean of the votes from 1 to 10, whose counts are the side column ``votes (n, 10)``.
 
     ``columns`` may name the two semantic tags and the ``challenge``. The official test photos are known where their
     list is there.
     """
     chosen = choose_columns(columns, AVA_SIDE)
-    below = data_root(root, "ava", AVA_OBTAIN)
-    path = need_below(below, "ava", AVA_OBTAIN, "AVA.txt")
-    table = _ava_table(path)
-    listed = [f"{number}.jpg" for number in table[:, 1]]
-    n_votes = table[:, 2:12].sum(axis=1)
-    total = table[:, 2:12] @ np.arange(1.0, 11.0)
-    rows = without_fault(pd.DataFrame({"y": total / np.maximum(n_votes, 1)}))
-    for place, column in zip((12, 13, 14), AVA_SIDE, strict=True):
-        # 0 stands for no tag.
-        rows[column] = pd.Series(table[:, place].astype(str)).where(table[:, place] > 0).astype("category")
-    rows[list(AVA_VOTES)] = table[:, 2:12].astype(float)
-    mark_fault(rows, n_votes == 0, "no votes")
-    files = [path]
-    test_path = find_below(below, "aesthetics_image_lists/generic_test.jpgl")
-    if test_path is not None:
-        rows["test"] = np.isin(table[:, 1], whole_numbers(test_path, 1)).astype(float)
-        files.append(test_path)
-    attach_images(rows, image_folder("ava", path, below, listed, AVA_OBTAIN), listed)
-    kept, report = keep_sound(rows, files)
-    samples = _samples(kept, chosen)
-    return replace(samples, side=samples.side | {"votes": kept[list(AVA_VOTES)].to_numpy(dtype=float)}), report
-
-
-def _ava_table(path: Path) -> NDArray[np.int64]:
+    path = place.need("AVA.txt")
     table = whole_numbers(path, AVA_WIDTH)
     if (table < 0).any():
         line = int(np.argmax((table < 0).any(axis=1))) + 1
         raise UserError(f"{path} must hold counts and numbers, but line {line} has a negative one; {CURE}")
-    return table
-
-
-def _samples(kept: pd.DataFrame, columns: Sequence[str]) -> Samples:
-    side = {"test": kept["test"].to_numpy(dtype=float)} if "test" in kept else {}
-    return Samples(kept[["path", *columns]], kept["y"].to_numpy(dtype=float), side=side)
+    votes = table[:, 2:12].astype(float)
+    n_votes = votes.sum(axis=1)
+    rows = pd.DataFrame(votes, columns=AVA_VOTES)
+    rows["image"] = [f"{number}.jpg" for number in table[:, 1]]
+    rows["y"] = votes @ np.arange(1.0, 11.0) / np.maximum(n_votes, 1)
+    for number, column in zip(table[:, 12:].T, AVA_SIDE, strict=True):
+        rows[column] = pd.Series(number.astype(str)).where(number > 0).astype("category")  # 0 stands for no tag
+    mark_fault(rows, n_votes == 0, "no votes")
+    files, side = [path], {"votes": AVA_VOTES}
+    test_path = place.find("aesthetics_image_lists/generic_test.jpgl")
+    if test_path is None:
+        return image_samples(place, rows, files, chosen, side)
+    rows["test"] = np.isin(table[:, 1], whole_numbers(test_path, 1))
+    return image_samples(place, rows, [*files, test_path], chosen, {"test": "test", **side})
 
 
 # TAD66K: two tables, either merged or by theme; the two partitions differ and must not be mixed.
 
-TAD66K_OBTAIN = (
-    "Follow the links in the repository woshidandan/TANet-image-aesthetics-and-quality-assessment, and keep "
-    "labels/merge/train.csv, labels/merge/test.csv and the folder of the images."
-)
-TAD66K_HEADER = ("image", "score")
 
-
-def survey_tad66k(root: Root = None, *, columns: Sequence[str] = ("theme",)) -> tuple[Samples, ReadReport]:
+def survey_tad66k(place: Place, *, columns: Sequence[str] = ("theme",)) -> tuple[Samples, ReadReport]:
     """Read TAD66K: the target is the mean of the votes from 1 to 10.
 
     The merged tables name training and test photos, as is usual; those by theme give only the column ``theme``, as 478
     photos are for testing in the first and for training in the second.
     """
     chosen = choose_columns(columns, ("theme",))
-    below = data_root(root, "tad66k", TAD66K_OBTAIN)
-    train = need_below(below, "tad66k", TAD66K_OBTAIN, "merge/train.csv")
+    train = place.need("merge/train.csv")
     files = [train, beside(train, "test.csv")]
     rows = _tad66k_rows(files)
-    rows["test"] = (rows["file"] == 1).astype(float)
-    by_theme = _theme_tables(below)
-    if by_theme:
-        themed = _tad66k_rows(by_theme).drop_duplicates("image").set_index("image")["file"]
-        themes = themed.map(dict(enumerate(path.stem for path in by_theme)))
-        rows["theme"] = rows["image"].map(themes).astype("category")
-    listed = rows["image"].tolist()
-    attach_images(rows, image_folder("tad66k", files[0], below, listed, TAD66K_OBTAIN), listed)
-    kept, report = keep_sound(rows, files)
-    return _samples(kept, chosen if by_theme else []), report
-
-
-def _theme_tables(root: Path) -> list[Path]:
-    """The tables by theme, training before test; none where the folder ``unmerge`` is not there."""
-    folder = next((folder for folder in folders_below(root) if (folder / "unmerge" / "train").is_dir()), None)
-    if folder is None:
-        return []
-    return [path for part in ("train", "test") for path in sorted((folder / "unmerge" / part).glob("*.csv"))]
+    rows["test"] = rows["file"] == 1
+    unmerged = next((each / "unmerge" for each in folders_below(place.root) if (each / "unmerge/train").is_dir()), None)
+    if unmerged is None:
+        return image_samples(place, rows, files, side={"test": "test"})
+    by_theme = [path for part in ("train", "test") for path in sorted((unmerged / part).glob("*.csv"))]
+    themed = _tad66k_rows(by_theme).drop_duplicates("image").set_index("image")["file"]
+    themes = themed.map(dict(enumerate(path.stem for path in by_theme)))
+    rows["theme"] = rows["image"].map(themes).astype("category")
+    return image_samples(place, rows, files, chosen, {"test": "test"})
 
 
 def _tad66k_rows(paths: Sequence[Path]) -> pd.DataFrame:
     """Images and scores of several tables; ``file`` counts the tables from 0."""
     parts = []
     for number, path in enumerate(paths):
-        cells = exact_table(path, TAD66K_HEADER)
+        cells = exact_table(path, ("image", "score"))
         y = as_numbers(cells[["score"]], path)["score"].to_numpy()
         parts.append(pd.DataFrame({"image": cells["image"].to_numpy(), "y": y, "file": number}))
-    return without_fault(pd.concat(parts, ignore_index=True))
+    rows: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return rows
 
 
 # ICAA17K: two tables whose first column is the path of the image.
 
-ICAA17K_OBTAIN = (
-    "Follow the links in the repository woshidandan/Image-Color-Aesthetics-and-Quality-Assessment; the tables are in "
-    "its ICAA17K_code/dataset/ICAA17K. The folder of the images must hold complementary and monochromatic."
-)
-ICAA17K_HEADER = ("ID", "color", "MOS", "probability")
-
 
 def survey_icaa17k(
-    root: Root = None, *, target: str = "MOS", columns: Sequence[str] = ("scheme", "colors")
+    place: Place, *, target: str = "MOS", columns: Sequence[str] = ("scheme", "colors")
 ) -> tuple[Samples, ReadReport]:
     """Read ICAA17K: the target is ``MOS``, how a photo pleases as a whole, or ``color``, how its colours do.
 
@@ -165,38 +107,27 @@ def survey_icaa17k(
     """
     check_choice("target", target, ("MOS", "color"))
     chosen = choose_columns(columns, ("scheme", "colors"), "the scores and the probability come from those who judged")
-    below = data_root(root, "icaa17k", ICAA17K_OBTAIN)
-    train = need_below(below, "icaa17k", ICAA17K_OBTAIN, "1train.csv")
+    train = place.need("1train.csv")
     files = [train, beside(train, "1test.csv")]
-    parts = [_icaa17k_rows(path, target).assign(test=float(number)) for number, path in enumerate(files)]
-    rows = without_fault(pd.concat(parts, ignore_index=True))
-    rows[["scheme", "colors"]] = rows[["scheme", "colors"]].astype("category")
-    listed = rows["ID"].tolist()
-    attach_images(rows, image_folder("icaa17k", train, below, listed, ICAA17K_OBTAIN), listed)
-    kept, report = keep_sound(rows, files)
-    return _samples(kept, chosen), report
-
-
-def _icaa17k_rows(path: Path, target: str) -> pd.DataFrame:
-    cells = exact_table(path, ICAA17K_HEADER)
-    pieces = cells["ID"].str.split("/")
-    odd = cells["ID"].str.count("/") != 2
-    if odd.any():
-        line = odd.index[odd][0]
-        raise UserError(
-            f"{path} must name images as scheme/colors/file.jpg, but line {line} has {cells.loc[line, 'ID']!r}; {CURE}"
-        )
-    y = as_numbers(cells[[target]], path)[target].to_numpy()
-    rows: pd.DataFrame = pd.DataFrame({"ID": cells["ID"], "scheme": pieces.str[0], "colors": pieces.str[1], "y": y})
-    return rows
+    parts = []
+    for number, path in enumerate(files):
+        cells = exact_table(path, ("ID", "color", "MOS", "probability"))
+        odd = cells["ID"].str.count("/") != 2
+        if odd.any():
+            line = odd.index[odd][0]
+            raise UserError(
+                f"{path} must name images as scheme/colors/file.jpg, but line {line} has {cells.loc[line, 'ID']!r}; "
+                f"{CURE}"
+            )
+        y = as_numbers(cells[[target]], path)[target].to_numpy()
+        parts.append(pd.DataFrame({"image": cells["ID"], "y": y, "test": number}))
+    rows = pd.concat(parts, ignore_index=True)
+    rows[["scheme", "colors"]] = rows["image"].str.split("/", expand=True)[[0, 1]].astype("category")
+    return image_samples(place, rows, files, chosen, {"test": "test"})
 
 
 # SPAQ: Excel workbooks, or the same scores divided by ten in two tables.
 
-SPAQ_OBTAIN = (
-    "Follow the links in the repository h4nwei/SPAQ (35 GB), so that 'Annotations/MOS and Image attribute scores.xlsx' "
-    "and TestImage/*.jpg exist; join a download in parts by `zip -FF SPAQ.zip --out whole.zip`."
-)
 SPAQ_TABLE = "MOS and Image attribute scores.xlsx"
 SPAQ_LEARNED = 10_000
 SPAQ_SCORES = ("MOS", "Brightness", "Colorfulness", "Contrast", "Noisiness", "Sharpness")
@@ -206,7 +137,7 @@ SPAQ_SCENES = (
 
 
 def survey_spaq(
-    root: Root = None, *, target: str = "Colorfulness", columns: Sequence[str] = ("scene",)
+    place: Place, *, target: str = "Colorfulness", columns: Sequence[str] = ("scene",)
 ) -> tuple[Samples, ReadReport]:
     """Read SPAQ: the target is ``MOS``, the overall quality, or one of five attributes, from 0 to 100.
 
@@ -219,40 +150,39 @@ def survey_spaq(
     """
     check_choice("target", target, SPAQ_SCORES)
     chosen = choose_columns(columns, ("scene",), "the scores come from those who judged")
-    below = data_root(root, "spaq", SPAQ_OBTAIN)
-    rows, files = _spaq_rows(below, target)
-    rows["y"] = rows["y"].round(9)
+    rows, files = _spaq_rows(place)
+    highest = 100.0 if files[0].suffix == ".xlsx" else 10.0
+    if not rows[target].between(0, highest).all():
+        raise UserError(f"{files[0]} must hold scores from 0 to {highest:g}, but got {rows[target].max():g}; {CURE}")
+    rows[list(SPAQ_SCORES)] *= 100 / highest
+    rows["y"] = rows[target].round(9)
     numbers = pd.to_numeric(rows["image"].str.extract(r"(\d+)", expand=False), errors="coerce")
-    rows["test"] = (numbers > SPAQ_LEARNED).astype(float)
-    scenes: list[str] = []
-    scene_path = files[0].parent / "Scene category labels.xlsx"
-    if chosen and scene_path.is_file():
-        rows = _with_scenes(rows, scene_path)
-        scenes, files = list(SPAQ_SCENES), [*files, scene_path]
-    listed = rows["image"].tolist()
-    attach_images(rows, image_folder("spaq", files[0], below, listed, SPAQ_OBTAIN), listed)
-    kept, report = keep_sound(rows, files)
-    samples = _samples(kept, scenes)
-    others = kept[[name for name in SPAQ_SCORES if name != target]].to_numpy(dtype=float)
-    return replace(samples, side=samples.side | {"attributes": others}), report
+    rows["test"] = numbers > SPAQ_LEARNED
+    scenes = files[0].parent / "Scene category labels.xlsx"
+    inputs: list[str] = []
+    if chosen and scenes.is_file():
+        inputs, files = list(SPAQ_SCENES), [*files, scenes]
+        sheet = _spaq_sheet(scenes, ("Image name", *SPAQ_SCENES))
+        found = as_numbers(sheet[inputs], scenes).assign(image=sheet["Image name"].str.strip().to_numpy())
+        rows = rows.merge(found.drop_duplicates("image"), on="image", how="left")
+    others = [name for name in SPAQ_SCORES if name != target]
+    return image_samples(place, rows, files, inputs, {"test": "test", "attributes": others})
 
 
-def _spaq_rows(root: Path, target: str) -> tuple[pd.DataFrame, list[Path]]:
-    """Image names and scores from 0 to 100, from the workbook or, where that is not there, from the two tables."""
-    path = find_below(root, SPAQ_TABLE) or need_below(root, "spaq", SPAQ_OBTAIN, SPAQ_TABLE, "spaqTrain.csv")
+def _spaq_rows(place: Place) -> tuple[pd.DataFrame, list[Path]]:
+    """Image names and scores from the workbook or, where that is not there, from the two tables."""
+    path = place.find(SPAQ_TABLE) or place.need(SPAQ_TABLE, "spaqTrain.csv")
     if path.suffix == ".xlsx":
-        files, name, factor = [path], "Image name", 1.0
+        files, name = [path], "Image name"
         tables = [_spaq_sheet(path, (name, *SPAQ_SCORES))]
     else:
-        files, name, factor = [path, beside(path, "spaqTest.csv")], "image_id", 10.0
+        files, name = [path, beside(path, "spaqTest.csv")], "image_id"
         tables = [exact_table(file, (name, *SPAQ_SCORES)) for file in files]
-    read = [as_numbers(table[list(SPAQ_SCORES)], file) * factor for table, file in zip(tables, files, strict=True)]
-    scores = pd.concat(read, ignore_index=True)
-    y = scores[target]
-    if not y.between(0, 100).all():
-        raise UserError(f"{path} must hold scores from 0 to {100 / factor:g}, but got {y.max() / factor:g}; {CURE}")
-    images = pd.concat([table[name] for table in tables], ignore_index=True).str.strip()
-    return without_fault(scores.assign(image=images, y=y)), files
+    read = [
+        as_numbers(table[list(SPAQ_SCORES)], file).assign(image=table[name].str.strip().to_numpy())
+        for table, file in zip(tables, files, strict=True)
+    ]
+    return pd.concat(read, ignore_index=True), files
 
 
 def _spaq_sheet(path: Path, header: Sequence[str]) -> pd.DataFrame:
@@ -263,9 +193,64 @@ def _spaq_sheet(path: Path, header: Sequence[str]) -> pd.DataFrame:
     return sheet
 
 
-def _with_scenes(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
-    sheet = _spaq_sheet(path, ("Image name", *SPAQ_SCENES))
-    scenes = as_numbers(sheet[list(SPAQ_SCENES)], path)
-    scenes["image"] = sheet["Image name"].str.strip().to_numpy()
-    joined: pd.DataFrame = rows.merge(scenes.drop_duplicates("image"), on="image", how="left")
-    return joined
+AESTHETICS = (
+    image_set(
+        name="ava",
+        description="mean vote from 1 to 10 on 255,530 photos of challenges",
+        source="github.com/imfing/ava_downloader",
+        size="32 GB, 255,530 rows",
+        licence="the photographers keep all rights; no redistribution",
+        obtain="AVA.txt and the lists are in the repository imfing/ava_downloader, which links the images (32 GB); "
+        "their copyright stays with the photographers. AVA.txt and images/<id>.jpg must exist.",
+        metrics=METRICS,
+        bounds=(1.0, 10.0),
+        survey=survey_ava,
+        marks=("AVA.txt",),
+        # Some twenty to thirty photos were taken down before the archive was made.
+        expected=Expected(n_rows=255_530, n_missing=30),
+    ),
+    image_set(
+        name="tad66k",
+        description="mean vote from 1 to 10 on 66,327 photos of 47 themes",
+        source="github.com/woshidandan/TANet-image-aesthetics-and-quality-assessment",
+        size="66,327 images",
+        licence="none stated for the photos; research use, ask the owners",
+        obtain="Follow the links in the repository woshidandan/TANet-image-aesthetics-and-quality-assessment, and keep "
+        "labels/merge/train.csv, labels/merge/test.csv and the folder of the images.",
+        metrics=METRICS,
+        bounds=(1.0, 10.0),
+        survey=survey_tad66k,
+        marks=("merge/train.csv",),
+        expected=Expected(n_rows=66_327),
+    ),
+    image_set(
+        name="icaa17k",
+        description="mean opinion of 17,351 photos, 0 to 10",
+        source="github.com/woshidandan/Image-Color-Aesthetics-and-Quality-Assessment",
+        size="17,351 images",
+        licence="none stated for the photos; research use, ask the owners",
+        obtain="Follow the links in the repository woshidandan/Image-Color-Aesthetics-and-Quality-Assessment; the "
+        "tables are in its ICAA17K_code/dataset/ICAA17K. The folder of the images must hold complementary and "
+        "monochromatic.",
+        metrics=METRICS,
+        bounds=(0.0, 10.0),
+        survey=survey_icaa17k,
+        marks=("1train.csv",),
+        expected=Expected(n_rows=17_351),
+    ),
+    image_set(
+        name="spaq",
+        description="colourfulness of 11,125 photos by smartphones, 0 to 100",
+        source="github.com/h4nwei/SPAQ",
+        size="35 GB, 11,125 images",
+        licence="none stated; research use, ask the owners",
+        obtain="Follow the links in the repository h4nwei/SPAQ (35 GB), so that 'Annotations/MOS and Image attribute "
+        "scores.xlsx' and TestImage/*.jpg exist; join a download in parts by `zip -FF SPAQ.zip --out whole.zip`.",
+        metrics=METRICS,
+        bounds=(0.0, 100.0),
+        survey=survey_spaq,
+        marks=(SPAQ_TABLE, "spaqTrain.csv"),
+        expected=Expected(n_rows=11_125),
+    ),
+)
+"""Data sets of photos and how they please."""

@@ -9,7 +9,7 @@ whole month; in KuaiRec the daily statistics of the videos, which count the very
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from diffor.datasets.paper.sets import Root, table_set
 from diffor.datasets.readers.arrow_cache import cached_table
-from diffor.datasets.readers.data_files import CURE, beside, from_codes
+from diffor.datasets.readers.data_files import CURE, as_numbers, beside, exact_table, from_codes
 from diffor.datasets.readers.published_files import PublishedFile, check_files
-from diffor.datasets.readers.reading import CheckReport, ReadReport, cache_folder, data_root, need_below
+from diffor.datasets.readers.reading import CheckReport, Place, ReadReport, cache_folder, data_root
 from diffor.datasets.readers.text_tables import TextFormat
-from diffor.datasets.readers.watch_log import Columns, drop_rows, look_up, read_features, read_log
 from diffor.datasets.samples import Samples
 from diffor.datasets.splits import Split, date_parts, named_test_rows
 from diffor.errors import UserError
 
-Root = str | Path | None
-
+METRICS = ("mae", "xauc", "xauc_strict", "rmse", "srcc", "crps", "coverage")
+UNKNOWN = ("", "UNKNOWN", "-124", "-124.0")
+"""Cells of the tables of features that stand for a missing value."""
 USER_COLUMNS = (
     "user_active_degree", "is_lowactive_period", "is_live_streamer", "is_video_author", "follow_user_num",
     "follow_user_num_range", "fans_user_num", "fans_user_num_range", "friend_user_num", "friend_user_num_range",
@@ -36,12 +37,56 @@ USER_COLUMNS = (
 )  # fmt: skip
 USER_HEADER = ",".join(["user_id", *USER_COLUMNS])
 
+Columns = dict[str, NDArray[Any]]
+
+
+def _read_logs(place: Place, files: Sequence[str], form: TextFormat, on_bad_row: str) -> tuple[Columns, ReadReport]:
+    """The rows of log files that lie beside the first; ``table`` says from which each is, counting from 0."""
+    first, cache = place.need(files[0]), cache_folder(place.root)
+    tables = [cached_table(beside(first, file), form, cache, on_bad_row=on_bad_row) for file in files]
+    found = [table.arrays(list(form.kept)) for table in tables]
+    columns = {name: np.concatenate([part.pop(name) for part in found]) for name in form.kept}
+    columns["table"] = np.repeat(np.arange(len(tables), dtype=np.int8), [table.n_rows for table in tables])
+    report = ReadReport([table.source for table in tables], sum(table.n_read for table in tables))
+    for table in tables:
+        report.drop(table.dropped)
+    return columns, report
+
+
+def _drop_rows(columns: Columns, report: ReadReport, reasons: Mapping[str, NDArray[np.bool_]]) -> Columns:
+    """Columns without the rows that any of the reasons names, each of which counts under the first."""
+    is_kept = np.ones(len(columns["table"]), dtype=bool)
+    for reason, concerned in reasons.items():
+        report.drop({reason: int((concerned & is_kept).sum())})
+        is_kept &= ~concerned
+    return columns if is_kept.all() else {name: values[is_kept] for name, values in columns.items()}
+
+
+def _read_features(path: Path, header: str, columns: Sequence[str]) -> pd.DataFrame:
+    """Columns of a table of features as text, missing ones as NaN; the first of the header, a number, is the index."""
+    names = header.split(",")
+    cells = exact_table(path, names)
+    keys = as_numbers(cells[names[:1]], path)[names[0]].astype(np.int64)
+    if keys.duplicated().any():
+        repeated = keys[keys.duplicated()].iloc[0]
+        raise UserError(f"{path} must have one line per {names[0]}, but {repeated} has several; {CURE}")
+    features: pd.DataFrame = cells[list(columns)].set_axis(pd.Index(keys), axis=0)
+    known: pd.DataFrame = features.mask(features.isin(UNKNOWN))
+    return known
+
+
+def _look_up(keys: NDArray[Any], name: str, features: pd.DataFrame) -> dict[str, Any]:
+    """The key itself and its features as categories, one for each row; what has no features misses them."""
+    levels, place = np.unique(keys, return_inverse=True)
+    found = {name: from_codes(place, levels)}
+    for column, values in features.reindex(levels).items():
+        category = values.astype("category").cat
+        found[str(column)] = from_codes(category.codes.to_numpy()[place], category.categories)
+    return found
+
+
 # KuaiRec.
 
-KUAIREC_OBTAIN = (
-    "Download KuaiRec.zip (432 MB, CC BY-SA 4.0) from zenodo.org/records/18164998 and unpack it below the root; "
-    "it makes the folder 'KuaiRec 2.0/data' with big_matrix.csv and small_matrix.csv."
-)
 MATRIX = TextFormat(
     {
         "user_id": "int32", "video_id": "int32", "play_duration": "int32", "video_duration": "int32",
@@ -63,54 +108,40 @@ KUAIREC_FILES = (
 )
 
 
-def survey_kuairec(root: Root = None, *, on_bad_row: str = "raise") -> tuple[Samples, ReadReport]:
+def survey_kuairec(place: Place, *, on_bad_row: str = "raise") -> tuple[Samples, ReadReport]:
     """Read KuaiRec: the target is the seconds that a video is watched.
 
     NOTE[DIFF]: the paper gives no unit; its errors of about 3 fit seconds.
     """
-    columns, report = _kuairec_log(root, on_bad_row)
-    users = read_features(beside(report.files[0], "user_features.csv"), USER_HEADER, ENCODED_USER_COLUMNS)
-    videos = read_tags(beside(report.files[0], "item_categories.csv"))
+    columns, report = _kuairec_log(place, on_bad_row)
+    users = _read_features(beside(report.files[0], "user_features.csv"), USER_HEADER, ENCODED_USER_COLUMNS)
+    videos = _read_tags(beside(report.files[0], "item_categories.csv"))
     duration = columns["video_duration"] / 1000
-    inputs: dict[str, Any] = look_up(columns["user_id"], "user_id", users)
-    inputs |= look_up(columns["video_id"], "video_id", videos)
-    inputs["duration"] = duration
-    groups = columns["user_id"].astype(np.int64)
+    inputs = _look_up(columns["user_id"], "user_id", users) | _look_up(columns["video_id"], "video_id", videos)
+    x = pd.DataFrame(inputs | {"duration": duration}, copy=False)
     y = columns["play_duration"] / 1000
-    return Samples(pd.DataFrame(inputs, copy=False), y, {"duration": duration}, groups), report
+    return Samples(x, y, {"duration": duration}, columns["user_id"].astype(np.int64)), report
 
 
-def split_kuairec(root: Root, index: int) -> Split:
+def split_kuairec(place: Place, index: int) -> Split:
     """Learn from the big matrix, of which the index draws a tenth for validation, and test on the small one."""
-    columns, _ = _kuairec_log(root, "drop")
+    columns, _ = _kuairec_log(place, "drop")
     return named_test_rows(columns.pop("table") == 1, index)
 
 
-def _kuairec_log(root: Root, on_bad_row: str) -> tuple[Columns, ReadReport]:
+def _kuairec_log(place: Place, on_bad_row: str) -> tuple[Columns, ReadReport]:
     """The rows of the big and then the small matrix."""
-    names = ("big_matrix.csv", "small_matrix.csv")
-    columns, report = _read_logs(root, "kuairec", KUAIREC_OBTAIN, names, MATRIX, on_bad_row)
+    columns, report = _read_logs(place, ("big_matrix.csv", "small_matrix.csv"), MATRIX, on_bad_row)
     reasons = {
         "video_duration is not positive": columns["video_duration"] <= 0,
         "play_duration is negative": columns["play_duration"] < 0,
     }
-    return drop_rows(columns, report, reasons), report
+    return _drop_rows(columns, report, reasons), report
 
 
-def _read_logs(
-    root: Root, name: str, obtain: str, files: Sequence[str], form: TextFormat, on_bad_row: str
-) -> tuple[Columns, ReadReport]:
-    """The rows of log files that lie beside the first."""
-    top = data_root(root, name, obtain)
-    first = need_below(top, name, obtain, files[0])
-    cache = cache_folder(top)
-    tables = [cached_table(beside(first, file), form, cache, on_bad_row=on_bad_row) for file in files]
-    return read_log(tables, list(form.kept))
-
-
-def read_tags(path: Path) -> pd.DataFrame:
+def _read_tags(path: Path) -> pd.DataFrame:
     """The first four tags of each video, which the file gives as a list such as ``"[27, 9]"``."""
-    lists = read_features(path, TAGS_HEADER, ["feat"])["feat"].fillna("[]")
+    lists = _read_features(path, TAGS_HEADER, ["feat"])["feat"].fillna("[]")
     rows: list[list[str | None]] = []
     for video, text in lists.items():
         try:
@@ -118,7 +149,8 @@ def read_tags(path: Path) -> pd.DataFrame:
         except (ValueError, SyntaxError, TypeError) as error:
             raise UserError(f"{path} must hold lists of tags, but video {video} has {text!r}; {CURE}") from error
         rows.append([*found, *[None] * N_TAGS][:N_TAGS])
-    tags: pd.DataFrame = pd.DataFrame(rows, index=lists.index, columns=[f"feat{number}" for number in range(N_TAGS)])
+    columns = [f"feat{number}" for number in range(N_TAGS)]
+    tags: pd.DataFrame = pd.DataFrame(rows, index=lists.index, columns=columns)
     return tags
 
 
@@ -172,32 +204,31 @@ KUAIRAND_FILES = tuple(
 )  # fmt: skip
 
 
-def survey_kuairand(root: Root = None, *, on_bad_row: str = "raise") -> tuple[Samples, ReadReport]:
+def survey_kuairand(place: Place, *, on_bad_row: str = "raise") -> tuple[Samples, ReadReport]:
     """Read KuaiRand-Pure as the publications do that give the paper's counts.
 
     Watch time and duration are whole seconds, halves rounded to the even one, and watching longer than the video lasts
     counts as watching it once.
     """
-    columns, report = _kuairand_log(root, on_bad_row)
-    users = read_features(beside(report.files[0], "user_features_pure.csv"), USER_HEADER, RANGE_COLUMNS)
-    videos = read_features(beside(report.files[0], "video_features_basic_pure.csv"), VIDEO_HEADER, VIDEO_COLUMNS)
+    columns, report = _kuairand_log(place, on_bad_row)
+    users = _read_features(beside(report.files[0], "user_features_pure.csv"), USER_HEADER, RANGE_COLUMNS)
+    videos = _read_features(beside(report.files[0], "video_features_basic_pure.csv"), VIDEO_HEADER, VIDEO_COLUMNS)
     videos["tag_pop"] = most_frequent_tags(videos.pop("tag"))
-    inputs: dict[str, Any] = look_up(columns["user_id"], "user_id", users)
-    inputs |= look_up(columns["video_id"], "video_id", videos)
+    inputs = _look_up(columns["user_id"], "user_id", users) | _look_up(columns["video_id"], "video_id", videos)
     inputs["tab"] = from_codes(*np.unique(columns["tab"], return_inverse=True)[::-1])
     y = _whole_seconds(np.minimum(columns["play_time_ms"], columns["duration_ms"]))
     side = {"duration": _whole_seconds(columns["duration_ms"])}
     return Samples(pd.DataFrame(inputs, copy=False), y, side, columns["user_id"].astype(np.int64)), report
 
 
-def split_kuairand(root: Root, index: int) -> Split:
+def split_kuairand(place: Place, index: int) -> Split:
     """By date, whatever the index."""
-    return date_parts(_kuairand_log(root, "drop")[0]["date"].astype(np.float64), LAST_DATES)
+    return date_parts(_kuairand_log(place, "drop")[0]["date"].astype(np.float64), LAST_DATES)
 
 
-def _kuairand_log(root: Root, on_bad_row: str) -> tuple[Columns, ReadReport]:
+def _kuairand_log(place: Place, on_bad_row: str) -> tuple[Columns, ReadReport]:
     """The rows of the two standard logs whose duration is kept."""
-    columns, report = _read_logs(root, "kuairand", KUAIRAND_OBTAIN, LOGS, WATCH_LOG, on_bad_row)
+    columns, report = _read_logs(place, LOGS, WATCH_LOG, on_bad_row)
     duration = _whole_seconds(columns["duration_ms"])
     reasons = {
         "duration is unknown": columns["duration_ms"] <= 0,
@@ -205,7 +236,7 @@ def _kuairand_log(root: Root, on_bad_row: str) -> tuple[Columns, ReadReport]:
         f"duration is above {LONGEST} s": duration > LONGEST,
         "play_time_ms is negative": columns["play_time_ms"] < 0,
     }
-    return drop_rows(columns, report, reasons), report
+    return _drop_rows(columns, report, reasons), report
 
 
 def _whole_seconds(milliseconds: NDArray[Any]) -> NDArray[np.float64]:
@@ -230,8 +261,39 @@ def check_kuairand(
     """Headers, sizes and checksums; where they are right, also the counts that publications report."""
     report = check_files(root, "kuairand", KUAIRAND_OBTAIN, published, read_all=read_all)
     if not report.errors and read_all:
-        x = survey_kuairand(root)[0].x
+        x = survey_kuairand(Place(data_root(root, "kuairand"), "kuairand"))[0].x
         found = {"rows": len(x), "users": x["user_id"].nunique(), "videos": x["video_id"].nunique()}
         if found != COUNTS:
-            report.warnings.append(f"publications report {COUNTS}, but these files give {found}; fetch them again")
+            report.add(f"publications report {COUNTS}, but these files give {found}; fetch them again", False)
     return report
+
+
+WATCH_TIME = (
+    table_set(
+        name="kuairec",
+        description="seconds that 7,176 users watch short videos: 12.5 million rows to learn from, 4.7 million to test",
+        source="KuaiRec 2.0, kuairec.com (CC BY-SA 4.0)",
+        size="1.5 GB, 12,530,806 and 4,676,570 rows",
+        licence="CC BY-SA 4.0",
+        obtain="Download KuaiRec.zip (432 MB, CC BY-SA 4.0) from zenodo.org/records/18164998 and unpack it below the "
+        "root; it makes the folder 'KuaiRec 2.0/data' with big_matrix.csv and small_matrix.csv.",
+        metrics=METRICS,
+        survey=survey_kuairec,
+        split=split_kuairec,
+        files=KUAIREC_FILES,
+    ),
+    table_set(
+        name="kuairand",
+        description="seconds that 26,988 users watch short videos, up to the duration: 1.3 million rows, split by date",
+        source="KuaiRand-Pure, kuairand.com (CC BY-SA 4.0)",
+        size="106 MB, 1,436,609 rows",
+        licence="CC BY-SA 4.0",
+        obtain=KUAIRAND_OBTAIN,
+        metrics=METRICS,
+        survey=survey_kuairand,
+        split=split_kuairand,
+        files=KUAIRAND_FILES,
+        check=check_kuairand,
+    ),
+)
+"""Data sets of short videos and how long they are watched."""

@@ -18,21 +18,22 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
-from tqdm import tqdm
 
-from diffor.datasets.readers.reading import check_choice
 from diffor.datasets.readers.text_tables import (
     BLOCK_BYTES,
     HEADER_BYTES,
     TextFormat,
     check_header,
+    explain,
     find_bad_lines,
     open_text,
     parse_block,
-    without_lines,
+    progress_bar,
 )
+from diffor.errors import check_choice
 from diffor.files.atomic import DataError, replacing, write_atomically
 from diffor.files.locks import alone
+from diffor.files.tables import require_pyarrow
 
 VERSION = 2
 """Raised when the content of a cache changes: older ones are then built anew."""
@@ -78,7 +79,7 @@ class CachedTable:
         """Arrow record batches of some columns, in the order of the file; ``coded`` ones come as dictionaries."""
         from pyarrow import parquet
 
-        with _progress_bar(self.n_rows, "row", f"{purpose} {self.source.name}") as bar:
+        with progress_bar(self.n_rows, "row", f"{purpose} {self.source.name}") as bar:
             for part in self.parts:
                 file = parquet.ParquetFile(part.path, read_dictionary=list(coded))
                 for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
@@ -92,10 +93,6 @@ class CachedTable:
         paths = [part.path for part in self.parts]
         # One by one: an Arrow table of all columns would hold everything a second time.
         return {name: parquet.read_table(paths, columns=[name]).column(name).to_numpy() for name in columns}
-
-
-def _progress_bar(total: int, unit: str, purpose: str) -> Any:
-    return tqdm(total=total, unit=unit, unit_scale=True, desc=purpose, delay=2, disable=None)
 
 
 def cached_table(
@@ -130,22 +127,10 @@ def kept_result(folder: Path, key: Any, make: Callable[[], Any]) -> Any:
     path = folder / f"{_digest([VERSION, key])}.parquet"
     if not path.exists():
         with locked(folder):
-            for unfinished in folder.glob(".*"):
-                unfinished.unlink()  # a killed process left it
             if not path.exists():
                 with replacing(path) as temporary:
                     parquet.write_table(make(), temporary)
     return parquet.read_table(path)
-
-
-def require_pyarrow(path: Path) -> None:
-    """Refuse to go on without the package that reads and writes Parquet."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise DataError(
-            f'{path} is read by way of Parquet, but pyarrow is not installed; pip install "diffor[parquet]"'
-        ) from error
 
 
 @contextmanager
@@ -212,11 +197,13 @@ def _complete_parts(folder: Path, state: str) -> list[Part] | None:
 
 def _build(source: Path, form: TextFormat, folder: Path, state: str, on_bad_row: str, block_bytes: int) -> list[Part]:
     """Read the text from where the parts end, a part for each block."""
+    from pyarrow import parquet
+
     parts = _whole_parts(folder, state)
     for leftover in set(folder.iterdir()) - {part.path for part in parts}:
         leftover.unlink()  # of another state of the file, or what was being written when a process died
     end, n_lines = (parts[-1].end, parts[-1].n_lines) if parts else (0, 0)
-    with open_text(source) as (text, raw), _progress_bar(source.stat().st_size, "B", f"cache {source.name}") as bar:
+    with open_text(source) as (text, raw), progress_bar(source.stat().st_size, "B", f"cache {source.name}") as bar:
         text.seek(end)
         if form.has_header and not parts:
             line = text.readline(HEADER_BYTES)
@@ -228,8 +215,12 @@ def _build(source: Path, form: TextFormat, folder: Path, state: str, on_bad_row:
             if not block.isspace():
                 n_bad = sum(sum(part.dropped.values()) for part in parts)
                 table, dropped, first_bad = _read_block(block, source, form, first_line, on_bad_row, n_bad)
-                facts = {"end": end, "n_lines": n_lines, "dropped": dropped, "first_bad": first_bad}
-                parts.append(_write_part(table, _part_path(folder, state, len(parts)), facts))
+                facts: dict[str, Any] = {"end": end, "n_lines": n_lines, "dropped": dropped, "first_bad": first_bad}
+                path = _part_path(folder, state, len(parts))
+                with replacing(path) as temporary:
+                    marked = table.replace_schema_metadata({FACTS: json.dumps(facts)})
+                    parquet.write_table(marked, temporary, row_group_size=BATCH_ROWS, compression="zstd")
+                parts.append(Part(path, table.num_rows, **facts))
             bar.update(raw.tell() - bar.n)
     if _state(source, form) != state:
         raise DataError(f"{source} must not change while it is read, but it did; run again")
@@ -248,29 +239,21 @@ def _read_block(
     try:
         return parse_block(block, form), {}, None
     except pyarrow.ArrowInvalid:
-        bad = []
-        for line in find_bad_lines(block, form, first_line):
-            bad.append(line)
-            message = f"{source} {line.complaint}; {form.cure}"
+        lines = block.split(b"\n")
+        bad: dict[int, tuple[str, str]] = {}
+        for place in find_bad_lines(block, form):
+            reason, complaint = explain(lines[place].removesuffix(b"\r"), first_line + place, form)
+            bad[place] = reason, f"{source} {complaint}; {form.cure}"
             if on_bad_row == "raise":
-                raise DataError(_may_be_dropped(message)) from None
+                raise DataError(_may_be_dropped(bad[place][1])) from None
             if n_bad + len(bad) > MAX_BAD_ROWS:
                 raise DataError(
                     f"{source} must have at most {MAX_BAD_ROWS} rows that cannot be read, but it has more, the last: "
-                    f"{line.complaint}; {form.cure}"
+                    f"{complaint}; {form.cure}"
                 ) from None
-    table = parse_block(without_lines(block, [line.place for line in bad]), form)
-    return table, dict(Counter(line.reason for line in bad)), f"{source} {bad[0].complaint}; {form.cure}"
+    table = parse_block(b"\n".join(line for place, line in enumerate(lines) if place not in bad), form)
+    return table, dict(Counter(reason for reason, _ in bad.values())), next(iter(bad.values()))[1]
 
 
 def _may_be_dropped(message: str) -> str:
     return f"{message}, or pass on_bad_row='drop' to leave such rows out"
-
-
-def _write_part(table: Any, path: Path, facts: dict[str, Any]) -> Part:
-    from pyarrow import parquet
-
-    with replacing(path) as temporary:
-        marked = table.replace_schema_metadata({FACTS: json.dumps(facts)})
-        parquet.write_table(marked, temporary, row_group_size=BATCH_ROWS, compression="zstd")
-    return Part(path, table.num_rows, **facts)

@@ -91,22 +91,21 @@ def _summarise(table: CachedTable, companies: Sequence[int], n_lines: int) -> tu
     for lines in _purchases(table, companies, n_lines, Counter()):
         first = _combined(first, lines.groupby(KEY)["date"].min(), "min")
     assert first is not None  # a cached table has rows
-    begins_inside = first.between(pd.Timestamp(FIRST_DATES[0]), pd.Timestamp(FIRST_DATES[1]))
-    known = pd.DataFrame({"first": first, "is_inside": begins_inside})
     outside = f"lines of customers who did not come first in {FIRST_DATES[0]} to {FIRST_DATES[1]}"
     dropped: Counter[str] = Counter()
     largest: pd.DataFrame | None = None
     spent: pd.Series[Any] | None = None
     later: pd.Series[Any] | None = None
     for lines in _purchases(table, companies, n_lines, dropped):
-        joined = lines.join(known, on=KEY)
-        since = (joined["date"] - joined["first"]).dt.days
-        is_late = joined["is_inside"] & (since > HORIZON_DAYS)
-        dropped[outside] += int((~joined["is_inside"]).sum())
+        start = lines.join(first.rename("start"), on=KEY)["start"]
+        is_inside = start.between(*map(pd.Timestamp, FIRST_DATES))
+        since = (lines["date"] - start).dt.days
+        is_late = is_inside & (since > HORIZON_DAYS)
+        dropped[outside] += int((~is_inside).sum())
         dropped[f"lines later than {HORIZON_DAYS} days after the first"] += int(is_late.sum())
         # Inputs end with the first day and the target begins after it: no purchase is on both sides.
-        first_day = lines[joined["is_inside"] & (since == 0)]
-        after = lines[joined["is_inside"] & (since > 0) & ~is_late]
+        first_day = lines[is_inside & (since == 0)]
+        after = lines[is_inside & (since > 0) & ~is_late]
         largest = _largest_lines(largest, first_day)
         spent = _combined(spent, first_day.groupby(KEY)["purchaseamount"].sum(), "sum")
         later = _combined(later, after.groupby(KEY)["purchaseamount"].sum(), "sum")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,15 @@ MISSING = ("", "?", "NA")
 """Cells that stand for a missing value."""
 
 
-def data_file(root: str | Path | None, name: str, relative: str) -> Path:
-    """Path of a data set's file below the root, which must exist."""
+def data_file(root: str | Path | None, name: str, *relatives: str, origin: str = "") -> Path:
+    """Path of a data set's file, which must lie below the root under one of these names."""
+    cure = f"pass the folder that holds {' or '.join(relatives)}{origin}"
     if root is None:
-        raise UserError(f"{name} is read from files, but got root=None; pass the folder that holds {relative}")
-    path = Path(root) / relative
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist: pass the folder that holds {relative}")
-    return path
+        raise UserError(f"{name} is read from files, but got root=None; {cure}")
+    for relative in relatives:
+        if (Path(root) / relative).is_file():
+            return Path(root) / relative
+    raise FileNotFoundError(f"{Path(root) / relatives[0]} does not exist: {cure}")
 
 
 def beside(path: Path, name: str) -> Path:
@@ -43,7 +45,11 @@ def read_cells(path: Path, separator: str | None = ",") -> list[list[str]]:
     Every line must have as many cells as the second: the first may be a header of another width.
     """
     text = path.read_text(encoding="utf-8")
-    rows = [line.split() for line in text.splitlines()] if separator is None else list(_comma_rows(text, separator))
+    if separator is None:
+        rows = [line.split() for line in text.splitlines()]
+    else:
+        # Split by newlines only: a line that `str.splitlines` would cut at an exotic separator is one row to csv.
+        rows = list(csv.reader(text.rstrip("\n").split("\n"), delimiter=separator, skipinitialspace=True))
     if len(rows) < 2:
         raise UserError(f"{path} must have two lines or more, but it has {len(rows)}; {CURE}")
     width = len(rows[1])
@@ -51,11 +57,6 @@ def read_cells(path: Path, separator: str | None = ",") -> list[list[str]]:
         if len(row) != width:
             raise UserError(f"{path} must have {width} cells in each line, but line {number} has {len(row)}; {CURE}")
     return rows
-
-
-def _comma_rows(text: str, separator: str) -> list[list[str]]:
-    # Splitting by newlines only: a line that `str.splitlines` would cut at an exotic separator is one row to csv.
-    return list(csv.reader(text.rstrip("\n").split("\n"), delimiter=separator, skipinitialspace=True))
 
 
 def with_header(path: Path, needed: Sequence[str]) -> pd.DataFrame:
@@ -108,22 +109,16 @@ def as_numbers(cells: pd.DataFrame, path: Path, *, may_miss: bool = False) -> pd
 def whole_numbers(path: Path, width: int) -> NDArray[np.int64]:
     """Lines of so many whole numbers, parted by blanks. **Shape:** ``(lines, width)``."""
     refuse_stand_in(path)
-    try:
+    with suppress(ValueError):
         table = np.loadtxt(path, dtype=np.int64, ndmin=2, comments=None)
-    except ValueError:
-        table = np.empty((0, 0), dtype=np.int64)
-    if table.shape[1] != width:
-        raise UserError(f"{path} must hold {width} whole numbers in each line, {_odd_line(path, width)}")
-    return table
-
-
-def _odd_line(path: Path, width: int) -> str:
-    """Which line is the first that does not hold so many whole numbers."""
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    for number, line in enumerate(lines, start=1):
+        if table.shape[1] == width:
+            return table
+    rule, complaint = f"{path} must hold {width} whole numbers in each line", "some do not"
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), start=1):
         if line.strip() and (len(line.split()) != width or not re.fullmatch(r"[-+\d\s]+", line)):
-            return f"but line {number} is {line[:80]!r}; {CURE}"
-    return f"but some do not; {CURE}"
+            complaint = f"line {number} is {line[:80]!r}"
+            break
+    raise UserError(f"{rule}, but {complaint}; {CURE}")
 
 
 def from_codes(codes: NDArray[Any], levels: Any) -> pd.Categorical:

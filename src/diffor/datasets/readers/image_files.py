@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from diffor.datasets.readers.published_files import digest_complaint
-from diffor.datasets.readers.reading import CheckReport, ReadReport, Survey, data_root, find_below, folders_below
+from diffor.datasets.readers.published_files import PublishedFile, complaint_about
+from diffor.datasets.readers.reading import CheckReport, Place, ReadReport, data_root, find_below, folders_below
 from diffor.datasets.samples import Samples
 from diffor.errors import UserError
 
@@ -26,39 +27,79 @@ SMALLEST_SIDE = 11
 """Pixels: some photos of the distributions are mere dots, which the field leaves out."""
 
 
-def is_image(name: str) -> bool:
-    """Whether a file's name ends as those of images do.
-
-    >>> is_image("001A02.JPG"), is_image("Thumbs.db")
-    (True, False)
-    """
-    return name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith(".")
-
-
 def image_names(folder: Path) -> list[str]:
     """The images right inside a folder, in the order of their names."""
-    return sorted(entry.name for entry in os.scandir(folder) if is_image(entry.name) and entry.is_file())
+    return sorted(
+        entry.name
+        for entry in os.scandir(folder)
+        if entry.name.lower().endswith(IMAGE_SUFFIXES) and not entry.name.startswith(".") and entry.is_file()
+    )
 
 
-def image_folder(name: str, labels: Path, root: Path, listed: Sequence[str], obtain: str) -> Path:
+def choose_columns(wanted: Sequence[str], offered: Sequence[str], refused: str = "") -> list[str]:
+    """The side columns that are wanted, which must be among those on offer."""
+    if isinstance(wanted, str) or not set(wanted) <= set(offered):
+        raise UserError(
+            f"columns must be some of {', '.join(offered) or 'none'}, but got columns={wanted!r}"
+            + (f"; {refused}" if refused else "")
+        )
+    return list(wanted)
+
+
+def mark_fault(rows: pd.DataFrame, where: Iterable[bool], fault: str) -> None:
+    """Write a fault beside the rows that have none yet; a row is dropped for the first fault that is found."""
+    if "fault" not in rows:
+        rows["fault"] = pd.Series(None, index=rows.index, dtype=object)
+    rows.loc[np.asarray(where, dtype=bool) & rows["fault"].isna().to_numpy(), "fault"] = fault
+
+
+def image_samples(
+    place: Place,
+    rows: pd.DataFrame,
+    files: Sequence[Path],
+    columns: Sequence[str] = (),
+    side: Mapping[str, str | list[str]] | None = None,
+    folder: Path | None = None,
+) -> tuple[Samples, ReadReport]:
+    """Samples of the rows without a fault whose image is there, and the report that counts the others by their fault.
+
+    ``rows`` have columns ``image`` (relative to the ``folder``, which is looked for near the first of the files), ``y``
+    and perhaps ``person``, the groups; ``side`` names those of side columns.
+    """
+    mark_fault(rows, rows["image"] == "", MISSING)
+    sound = rows["image"][rows["fault"].isna()].tolist()
+    if sound:
+        folder = folder or _image_folder(place, files[0], sound)
+        located = locate_images(folder, rows["image"].tolist())
+        rows["path"] = located["path"].to_numpy()
+        rows["fault"] = rows["fault"].where(rows["fault"].notna(), located["fault"].to_numpy())
+    dropped = rows["fault"].value_counts().sort_index()
+    report = ReadReport(list(files), len(rows), {str(fault): int(count) for fault, count in dropped.items()})
+    kept = rows[rows["fault"].isna()].reset_index(drop=True)
+    if not len(kept):
+        reasons = ", ".join(f"{fault} ({count})" for fault, count in report.dropped.items()) or "there are none"
+        raise UserError(
+            f"{files[0]} must lead to usable images, but none of its {len(rows)} rows is left: {reasons}; "
+            "complete the files"
+        )
+    sides = {name: kept[found].to_numpy(dtype=float) for name, found in (side or {}).items()}
+    groups = kept["person"].to_numpy(dtype=np.int64) if "person" in kept else None
+    return Samples(kept[["path", *columns]], kept["y"].to_numpy(dtype=float), sides, groups), report
+
+
+def _image_folder(place: Place, labels: Path, listed: Sequence[str]) -> Path:
     """The folder of the listed images: the nearest to the label file, up to the root."""
-    if not listed:
-        raise UserError(f"{labels} must name images, but it has no rows; fetch the file again")
-    places = np.linspace(0, len(listed) - 1, min(N_PROBED, len(listed))).astype(int)
-    probes = [spelling for place in places for spelling in _suffix_spellings(listed[place])]
-    for start in (folder for folder in labels.parents if folder == root or root in folder.parents):
+    probed = [listed[row] for row in np.linspace(0, len(listed) - 1, min(N_PROBED, len(listed))).astype(int)]
+    stems = [(name, Path(name).suffix) for name in probed]
+    probes = [name.removesuffix(end) + change(end) for name, end in stems for change in (str, str.lower, str.upper)]
+    for start in (folder for folder in labels.parents if folder == place.root or place.root in folder.parents):
         for folder in folders_below(start):
             if any((folder / probe).is_file() for probe in probes):
                 return folder
     raise FileNotFoundError(
-        f"{name} needs its images, such as {listed[0]}, but none of {len(places)} that were looked for is below "
-        f"{root}; put or link their folder there. {obtain}"
+        f"{place.name} needs its images, such as {listed[0]}, but none of {len(probed)} that were looked for is below "
+        f"{place.root}; put or link their folder there. {place.obtain}"
     )
-
-
-def _suffix_spellings(name: str) -> set[str]:
-    stem, dot, suffix = name.rpartition(".")
-    return {name, f"{stem}{dot}{suffix.lower()}", f"{stem}{dot}{suffix.upper()}"}
 
 
 def locate_images(folder: Path, listed: Sequence[str]) -> pd.DataFrame:
@@ -88,68 +129,17 @@ def locate_images(folder: Path, listed: Sequence[str]) -> pd.DataFrame:
     return located
 
 
-def attach_images(rows: pd.DataFrame, folder: Path, listed: Sequence[str]) -> None:
-    """Give each row the path of its image, and its fault where it has none yet."""
-    located = locate_images(folder, listed)
-    rows["path"] = located["path"].to_numpy()
-    rows["fault"] = rows["fault"].where(rows["fault"].notna(), located["fault"].to_numpy())
-
-
 def _key(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-def _similar_keys(name: str) -> tuple[str, ...]:
-    """The name, and what it was before UTF-8 was read as Latin-1, or the other way round.
-
-    >>> _similar_keys("Ren\u00c3\u00a9e.JPG")[1]
-    'ren\u00e9e.jpg'
-    """
-    repaired = (_recoded(name, "latin-1", "utf-8"), _recoded(name, "utf-8", "latin-1"))
-    return tuple(dict.fromkeys(_key(spelling) for spelling in (name, *repaired)))
-
-
-def _recoded(name: str, encoding: str, decoding: str) -> str:
-    try:
-        return name.encode(encoding).decode(decoding)
-    except UnicodeError:
-        return name
-
-
-def choose_columns(wanted: Sequence[str], offered: Sequence[str], refused: str = "") -> list[str]:
-    """The side columns that are wanted, which must be among those on offer."""
-    unknown = [column for column in wanted if column not in offered]
-    if isinstance(wanted, str) or unknown:
-        raise UserError(
-            f"columns must be some of {', '.join(offered) or 'none'}, but got columns={wanted!r}"
-            + (f"; {refused}" if refused else "")
-        )
-    return list(wanted)
-
-
-def keep_sound(rows: pd.DataFrame, files: Sequence[Path]) -> tuple[pd.DataFrame, ReadReport]:
-    """Rows whose column ``fault`` is empty, without it, and the report that counts the others by their fault."""
-    dropped = rows["fault"].value_counts().sort_index()
-    report = ReadReport(list(files), len(rows), {str(fault): int(count) for fault, count in dropped.items()})
-    kept = rows[rows["fault"].isna()].drop(columns="fault").reset_index(drop=True)
-    if not len(kept):
-        reasons = ", ".join(f"{fault} ({count})" for fault, count in report.dropped.items()) or "there are none"
-        raise UserError(
-            f"{files[0]} must lead to usable images, but none of its {len(rows)} rows is left: {reasons}; "
-            "complete the files"
-        )
-    return kept, report
-
-
-def without_fault(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with an empty column ``fault``."""
-    sound: pd.DataFrame = rows.assign(fault=pd.Series(None, index=rows.index, dtype=object))
-    return sound
-
-
-def mark_fault(rows: pd.DataFrame, where: Iterable[bool], fault: str) -> None:
-    """Write a fault beside the rows that have none yet; a row is dropped for the first fault that is found."""
-    rows.loc[np.asarray(where, dtype=bool) & rows["fault"].isna().to_numpy(), "fault"] = fault
+def _similar_keys(name: str) -> list[str]:
+    """The name, and what it was before UTF-8 was read as Latin-1, or the other way round."""
+    keys = [_key(name)]
+    for encoding, decoding in (("latin-1", "utf-8"), ("utf-8", "latin-1")):
+        with suppress(UnicodeError):
+            keys.append(_key(name.encode(encoding).decode(decoding)))
+    return keys
 
 
 # Checking.
@@ -157,7 +147,7 @@ def mark_fault(rows: pd.DataFrame, where: Iterable[bool], fault: str) -> None:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a whole distribution is known to hold, and by which sums its archive is known."""
+    """What a whole distribution is known to hold, and its archive, where that has a checksum."""
 
     n_rows: int
     counts_vary: bool = False
@@ -165,52 +155,50 @@ class Expected:
     n_missing: int = 0
     """Rows without an image that are normal."""
     n_groups: int | None = None
-    archive: str = ""
-    digest: tuple[str, str] = ("", "")
-    """Name and value of the archive's checksum."""
-    official_digest: bool = True
+    archive: PublishedFile | None = None
 
 
 def check_images(
-    root: str | Path | None, name: str, survey: Survey, expected: Expected, n_images: int | None = N_DECODED
+    root: str | Path | None,
+    name: str,
+    survey: Callable[..., tuple[Samples, ReadReport]],
+    expected: Expected,
+    *,
+    read_all: bool = True,
+    n_images: int | None = N_DECODED,
 ) -> CheckReport:
-    """Read a distribution, compare it with what is expected, and decode ``n_images`` of it, or all."""
-    checked = CheckReport()
+    """Read a distribution and compare it with what is expected.
+
+    With ``read_all``, the archive's checksum is taken, and ``n_images`` images are decoded, or all where it is None.
+    """
     try:
         samples, report = survey(root)
     except (ValueError, OSError) as error:
-        return checked.fail(error)
-    _compare(checked, name, samples, report, expected)
-    archive = find_below(data_root(root, name), expected.archive) if expected.archive else None
-    if archive is not None:
-        complaint = digest_complaint(archive, expected.digest, "fetch the archive again, or take another mirror's copy")
-        if complaint is not None:
-            (checked.errors if expected.official_digest else checked.warnings).append(complaint)
-    checked.errors += broken_images(samples.x["path"].tolist(), n_images)
-    return checked
-
-
-def _compare(checked: CheckReport, name: str, samples: Samples, report: ReadReport, expected: Expected) -> None:
-    source = report.files[0]
+        return CheckReport.of(error)
+    checked, source = CheckReport(), report.files[0]
     counts = [(report.n_read, expected.n_rows, f"rows of {name}")]
     if expected.n_groups is not None and samples.groups is not None:
         counts.append((len(np.unique(samples.groups)), expected.n_groups, "people"))
     for found, wanted, things in counts:
         if found != wanted:
             message = f"{source} must lead to {wanted:,} {things}, but got {found:,}; complete the files"
-            (checked.warnings if expected.counts_vary else checked.errors).append(message)
+            checked.add(message, not expected.counts_vary)
     for fault, count in report.dropped.items():
         message = f"{source} loses {count:,} of {report.n_read:,} rows: {fault}"
         too_many = fault in (MISSING, EMPTY) and count > expected.n_missing
-        (checked.errors if too_many else checked.warnings).append(message + "; complete the files" * too_many)
+        checked.add(message + "; complete the files" * too_many, too_many)
+    if not read_all:
+        return checked
+    if expected.archive is not None and (path := find_below(data_root(root, name), *expected.archive.names)):
+        checked.add(complaint_about(path, expected.archive), expected.archive.is_official)
+    checked.errors += broken_images(samples.x["path"].tolist(), n_images)
+    return checked
 
 
 def broken_images(paths: Sequence[str], n_images: int | None = N_DECODED) -> list[str]:
     """Decode images, spread evenly over the paths, and name those that are broken or too small to show anything."""
     if n_images is not None and n_images < 0:
         raise UserError(f"n_images must be 0 or more, or None for all, but got n_images={n_images}")
-    if n_images == 0:
-        return []
     try:
         from PIL import Image
     except ImportError as error:

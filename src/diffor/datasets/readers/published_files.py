@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tqdm import tqdm
-
 from diffor.datasets.readers.data_files import CURE
-from diffor.datasets.readers.reading import CheckReport, data_root, find_below, need_below, refuse_stand_in
-from diffor.datasets.readers.text_tables import BLOCK_BYTES, HEADER_BYTES, check_header, open_text
+from diffor.datasets.readers.reading import CheckReport, Place, data_root, refuse_stand_in
+from diffor.datasets.readers.text_tables import BLOCK_BYTES, HEADER_BYTES, check_header, open_text, progress_bar
 
 
 @dataclass(frozen=True)
@@ -38,26 +36,23 @@ def check_files(
 
     Rows are counted and checksums taken only with ``read_all``.
     """
-    report = CheckReport()
     try:
-        folder = data_root(root, name, obtain)
-        first = need_below(folder, name, obtain, *files[0].names)
+        place = Place(data_root(root, name, obtain), name, obtain)
+        first = place.need(*files[0].names)
     except (OSError, ValueError) as error:
-        return report.fail(error)
+        return CheckReport.of(error)
+    report = CheckReport()
     for known in files:
         path = next((first.parent / each for each in known.names if (first.parent / each).is_file()), None)
-        path = path or find_below(folder, *known.names)
-        complaint = None
+        path = path or place.find(*known.names)
         if path is not None:
-            complaint = _complaint(path, known, read_all)
+            report.add(complaint_about(path, known, read_all), known.is_official)
         elif known.is_needed:
-            complaint = f"{name} needs the file {' or '.join(known.names)}, but {folder} holds none. {obtain}"
-        if complaint is not None:
-            (report.errors if known.is_official else report.warnings).append(complaint)
+            report.add(f"{name} needs the file {' or '.join(known.names)}, but {place.root} holds none. {obtain}")
     return report
 
 
-def _complaint(path: Path, known: PublishedFile, read_all: bool) -> str | None:
+def complaint_about(path: Path, known: PublishedFile, read_all: bool = True) -> str | None:
     """What is wrong with a file, the cheapest checks first; a file of another kind is not read to its end."""
     try:
         refuse_stand_in(path)
@@ -68,9 +63,9 @@ def _complaint(path: Path, known: PublishedFile, read_all: bool) -> str | None:
         if known.n_bytes is not None and size != known.n_bytes:
             return f"{path} must have {known.n_bytes:,} bytes, but it has {size:,}; {known.cure}"
         if known.digest is not None and read_all:
-            return digest_complaint(path, known.digest, known.cure)
+            return _digest_complaint(path, known.digest, known.cure)
         if known.n_rows is not None and read_all:
-            n_rows = count_lines(path) - (known.header is not None)
+            n_rows = _count_lines(path) - (known.header is not None)
             if n_rows != known.n_rows:
                 return f"{path} must have {known.n_rows:,} rows, but it has {n_rows:,}; {known.cure}"
     except (OSError, ValueError) as error:
@@ -78,11 +73,11 @@ def _complaint(path: Path, known: PublishedFile, read_all: bool) -> str | None:
     return None
 
 
-def digest_complaint(path: Path, digest: tuple[str, str], cure: str) -> str | None:
+def _digest_complaint(path: Path, digest: tuple[str, str], cure: str) -> str | None:
     """What to say of a file whose checksum is not that of an algorithm and a hexadecimal value."""
     algorithm, wanted = digest
     found = hashlib.new(algorithm, usedforsecurity=False)
-    with path.open("rb") as file, _bar(path, algorithm) as bar:
+    with path.open("rb") as file, progress_bar(path.stat().st_size, "B", f"{algorithm} {path.name}") as bar:
         while block := file.read(BLOCK_BYTES):
             found.update(block)
             bar.update(len(block))
@@ -91,17 +86,12 @@ def digest_complaint(path: Path, digest: tuple[str, str], cure: str) -> str | No
     return f"{path} must have the {algorithm} {wanted}, but got {found.hexdigest()}; {cure}"
 
 
-def count_lines(path: Path) -> int:
+def _count_lines(path: Path) -> int:
     """Number of lines of a text file, plain or gzipped; the last may lack its end."""
     n_lines, last = 0, b"\n"
-    with open_text(path) as (text, raw), _bar(path, "count") as bar:
+    with open_text(path) as (text, raw), progress_bar(path.stat().st_size, "B", f"count {path.name}") as bar:
         while block := text.read(BLOCK_BYTES):
             n_lines += block.count(b"\n")
             last = block[-1:]
             bar.update(raw.tell() - bar.n)
     return n_lines + (last != b"\n")
-
-
-def _bar(path: Path, purpose: str) -> tqdm:
-    total = path.stat().st_size
-    return tqdm(total=total, unit="B", unit_scale=True, desc=f"{purpose} {path.name}", delay=2, disable=None)

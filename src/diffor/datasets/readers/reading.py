@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from diffor.datasets.samples import Dataset, Samples
 from diffor.errors import UserError
 
 ENVIRONMENT_VARIABLE = "DIFFOR_DATA"
@@ -34,11 +33,7 @@ class ReadReport:
 
     @property
     def n_kept(self) -> int:
-        """Rows that are left.
-
-        >>> ReadReport([], 10, {"image missing": 3}).n_kept
-        7
-        """
+        """Rows that are left."""
         return self.n_read - sum(self.dropped.values())
 
     def drop(self, reasons: Mapping[str, int]) -> None:
@@ -57,37 +52,41 @@ class CheckReport:
     is_absent: bool = False
     """Whether there is nothing to check: the first file is missing."""
 
-    def fail(self, error: Exception) -> CheckReport:
+    def add(self, complaint: str | None, is_error: bool = True) -> None:
+        """Note what is wrong, if anything is."""
+        if complaint is not None:
+            (self.errors if is_error else self.warnings).append(complaint)
+
+    @classmethod
+    def of(cls, error: Exception) -> CheckReport:
         """The report of files that cannot be read."""
-        return CheckReport([*self.errors, str(error)], self.warnings, isinstance(error, FileNotFoundError))
+        return cls([str(error)], is_absent=isinstance(error, FileNotFoundError))
 
 
-Survey = Callable[..., tuple[Samples, ReadReport]]
-"""Reads a data set below a root and says what it met."""
+@dataclass(frozen=True)
+class Place:
+    """The folder below which a data set's files lie, and what to do to get them."""
 
+    root: Path
+    name: str
+    obtain: str = ""
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedSet(Dataset):
-    """A data set whose files come from its owners: how to get them, how to read them and how to check them."""
+    def find(self, *relatives: str) -> Path | None:
+        """The nearest file with one of these relative paths; None where there is none."""
+        return find_below(self.root, *relatives)
 
-    size: str
-    licence: str
-    obtain: str
-    """What to do to get the files."""
-    survey: Survey
-    """``survey(root, **options)`` gives the samples and a report of what was read and dropped."""
-    check: Callable[..., CheckReport]
-    """``check(root)`` compares the files with what is published of them and gives a report."""
-    glance: Callable[..., CheckReport]
-    """The same without reading large files or decoding images."""
-    marks: tuple[str, ...]
-    """Files below the root which show that there is something, even if it cannot be read."""
+    def need(self, *relatives: str) -> Path:
+        """The nearest file with one of these relative paths, which must exist."""
+        path = self.find(*relatives)
+        if path is None:
+            raise self.lacks(f"the file {' or '.join(relatives)}")
+        return path
 
-
-def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """Refuse a value that is none of the choices."""
-    if value not in choices:
-        raise UserError(f"{name} must be one of {', '.join(map(str, choices))}, but got {name}={value!r}")
+    def lacks(self, what: str) -> FileNotFoundError:
+        """The error that says what is missing."""
+        return FileNotFoundError(
+            f"{self.name} needs {what}, but {self.root} holds none, down to {SEARCH_LEVELS} folders deep. {self.obtain}"
+        )
 
 
 def data_root(root: str | Path | None, name: str, obtain: str = "") -> Path:
@@ -107,32 +106,18 @@ def cache_folder(root: Path) -> Path:
     return Path(named).absolute() if named else root / CACHE_FOLDER
 
 
-def folders_below(root: Path, n_levels: int = SEARCH_LEVELS) -> Iterator[Path]:
+def folders_below(root: Path) -> Iterator[Path]:
     """The root and the folders below it, the nearest first and each level in the order of names."""
     level = [root]
-    for _ in range(n_levels + 1):
+    for _ in range(SEARCH_LEVELS + 1):
         yield from level
         level = sorted(Path(entry.path) for folder in level for entry in os.scandir(folder) if entry.is_dir())
 
 
 def find_below(root: Path, *relatives: str) -> Path | None:
     """The nearest file below the root with one of these relative paths; None where there is none."""
-    for folder in folders_below(root):
-        for relative in relatives:
-            if (folder / relative).is_file():
-                return folder / relative
-    return None
-
-
-def need_below(root: Path, name: str, obtain: str, *relatives: str) -> Path:
-    """The nearest file below the root with one of these relative paths, which must exist."""
-    path = find_below(root, *relatives)
-    if path is None:
-        raise FileNotFoundError(
-            f"{name} needs the file {' or '.join(relatives)}, but {root} holds none, down to {SEARCH_LEVELS} "
-            f"folders deep. {obtain}".rstrip()
-        )
-    return path
+    paths = (folder / relative for folder in folders_below(root) for relative in relatives)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def refuse_stand_in(path: Path) -> None:

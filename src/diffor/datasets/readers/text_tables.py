@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, cast
+
+from tqdm import tqdm
 
 from diffor.datasets.readers.data_files import CURE
 from diffor.files.tables import DataError
@@ -45,14 +47,6 @@ class TextFormat:
     def header(self) -> str:
         """The line that names the columns."""
         return self.separator.join(self.columns)
-
-
-class BadLine(NamedTuple):
-    """A line that cannot be read: its place in the block, the reason in words, and what to say of the file."""
-
-    place: int
-    reason: str
-    complaint: str
 
 
 @contextmanager
@@ -98,31 +92,9 @@ def parse_block(block: bytes, form: TextFormat, columns: Sequence[str] | None = 
     return table
 
 
-def find_bad_lines(block: bytes, form: TextFormat, first_line: int) -> Iterator[BadLine]:
-    """The lines of a block that cannot be read, one by one; ``first_line`` is the number of its first line."""
-    lines = block.split(b"\n")
-    for place in _bad_places(lines, 0, form):
-        yield BadLine(place, *_explain(lines[place].removesuffix(b"\r"), first_line + place, form))
-
-
-def without_lines(block: bytes, places: Sequence[int]) -> bytes:
-    """A block without some of its lines.
-
-    >>> without_lines(b"a,1\\nb\\nc,3\\n", [1])
-    b'a,1\\nc,3\\n'
-    """
-    left_out = set(places)
-    return b"\n".join(line for place, line in enumerate(block.split(b"\n")) if place not in left_out)
-
-
-def _is_readable(block: bytes, form: TextFormat, columns: Sequence[str] | None = None) -> bool:
-    import pyarrow
-
-    try:
-        parse_block(block, form, columns)
-    except pyarrow.ArrowInvalid:
-        return False
-    return True
+def find_bad_lines(block: bytes, form: TextFormat) -> Iterator[int]:
+    """The places of the lines of a block that cannot be read, one by one."""
+    return _bad_places(block.split(b"\n"), 0, form)
 
 
 def _bad_places(lines: list[bytes], first: int, form: TextFormat) -> Iterator[int]:
@@ -136,8 +108,18 @@ def _bad_places(lines: list[bytes], first: int, form: TextFormat) -> Iterator[in
     yield from _bad_places(lines[half:], first + half, form)
 
 
-def _explain(line: bytes, number: int, form: TextFormat) -> tuple[str, str]:
-    """Why a line cannot be read: the reason, and what to say of the file."""
+def _is_readable(block: bytes, form: TextFormat, columns: Sequence[str] | None = None) -> bool:
+    import pyarrow
+
+    try:
+        parse_block(block, form, columns)
+    except pyarrow.ArrowInvalid:
+        return False
+    return True
+
+
+def explain(line: bytes, number: int, form: TextFormat) -> tuple[str, str]:
+    """Why a line, without its end, cannot be read: the reason, and what to say of the file."""
     cells, n_cells = line.split(form.separator.encode()), len(form.columns)
     if len(cells) != n_cells:
         return "wrong number of cells", f"must have {n_cells} cells in each line, but line {number} has {len(cells)}"
@@ -147,3 +129,8 @@ def _explain(line: bytes, number: int, form: TextFormat) -> tuple[str, str]:
     cell = cells[list(form.columns).index(bad)].decode("utf-8", errors="replace")[:80]
     kind = "UTF-8 text" if form.kept[bad] == "string" else f"values of type {form.kept[bad]}"
     return f"unreadable cell in column {bad}", f"must hold {kind} in column {bad}, but line {number} has {cell!r}"
+
+
+def progress_bar(total: int, unit: str, purpose: str) -> tqdm:
+    """A bar for what takes longer than two seconds."""
+    return tqdm(total=total, unit=unit, unit_scale=True, desc=purpose, delay=2, disable=None)

@@ -10,7 +10,6 @@ import itertools
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -30,7 +29,8 @@ def read_sheet(path: Path) -> pd.DataFrame:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            rows = list(_rows(archive, _first_sheet(archive), _shared_texts(archive)))
+            shared = _shared_texts(archive)
+            rows = [_cells_of(row, shared) for row in _parsed(archive, _first_sheet(archive)).iterfind(f".//{_ANY}row")]
     except (zipfile.BadZipFile, ElementTree.ParseError, KeyError, IndexError, StopIteration, zlib.error) as error:
         raise UserError(f"{path} must be an Excel workbook (.xlsx), but {error}; {CURE}") from error
     filled = {number: row for number, row in enumerate(rows, start=1) if any(row)}
@@ -42,10 +42,14 @@ def read_sheet(path: Path) -> pd.DataFrame:
     return table
 
 
+def _parsed(archive: zipfile.ZipFile, name: str) -> ElementTree.Element:
+    return ElementTree.fromstring(archive.read(name))
+
+
 def _first_sheet(archive: zipfile.ZipFile) -> str:
-    element = next(ElementTree.fromstring(archive.read("xl/workbook.xml")).iterfind(f".//{_ANY}sheet"))
+    element = next(_parsed(archive, "xl/workbook.xml").iterfind(f".//{_ANY}sheet"))
     identifier = next(value for key, value in element.attrib.items() if key.endswith("}id"))
-    relations = ElementTree.fromstring(archive.read("xl/_rels/workbook.xml.rels"))
+    relations = _parsed(archive, "xl/_rels/workbook.xml.rels")
     target = next(relation.attrib["Target"] for relation in relations if relation.attrib["Id"] == identifier)
     return target.lstrip("/") if target.startswith("/") else f"xl/{target}"
 
@@ -54,8 +58,7 @@ def _shared_texts(archive: zipfile.ZipFile) -> list[str]:
     """Texts that cells refer to by number; a workbook may have none."""
     if "xl/sharedStrings.xml" not in archive.namelist():
         return []
-    root = ElementTree.fromstring(archive.read("xl/sharedStrings.xml"))
-    return [_text_of(item) for item in root.findall(f"{_ANY}si")]
+    return [_text_of(item) for item in _parsed(archive, "xl/sharedStrings.xml").findall(f"{_ANY}si")]
 
 
 def _text_of(item: ElementTree.Element) -> str:
@@ -64,33 +67,21 @@ def _text_of(item: ElementTree.Element) -> str:
     return "".join(piece.text or "" for piece in pieces)
 
 
-def _rows(archive: zipfile.ZipFile, name: str, shared: list[str]) -> Iterator[list[str]]:
-    with archive.open(name) as file:
-        for _, element in ElementTree.iterparse(file):
-            if element.tag.rpartition("}")[2] != "row":
-                continue
-            cells: dict[int, str] = {}
-            for cell in element.findall(f"{_ANY}c"):
-                cells[_column_number(cell, len(cells))] = _cell_text(cell, shared)
-            yield [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]
-            element.clear()
-
-
-def _column_number(cell: ElementTree.Element, following: int) -> int:
-    """Number from 0 of the column that a cell's address names; the following one where the cell has no address."""
-    letters = _COLUMN.match(cell.attrib.get("r", ""))
-    if letters is None:
-        return following
-    number = 0
-    for letter in letters.group():
-        number = 26 * number + ord(letter) - ord("A") + 1
-    return number - 1
+def _cells_of(row: ElementTree.Element, shared: list[str]) -> list[str]:
+    cells: dict[int, str] = {}
+    for cell in row.findall(f"{_ANY}c"):
+        column = len(cells)  # the following one, where the cell has no address
+        if letters := _COLUMN.match(cell.attrib.get("r", "")):
+            column = -1
+            for letter in letters[0]:
+                column = 26 * (column + 1) + ord(letter) - ord("A")
+        cells[column] = _cell_text(cell, shared)
+    return [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]
 
 
 def _cell_text(cell: ElementTree.Element, shared: list[str]) -> str:
-    kind, value = cell.attrib.get("t", "n"), cell.find(f"{_ANY}v")
+    kind, value, inline = cell.attrib.get("t", "n"), cell.find(f"{_ANY}v"), cell.find(f"{_ANY}is")
     if kind == "inlineStr":
-        inline = cell.find(f"{_ANY}is")
         return "" if inline is None else _text_of(inline)
     if value is None or value.text is None or kind == "e":
         return ""
