@@ -11,7 +11,6 @@ from diffor.encoders import TabularInputs
 from diffor.encoders.tabular.inputs import CategoryColumn, NumericColumn
 from diffor.serving.server.columns import MAX_LEVELS, Columns, SideColumn, columns_of
 from diffor.serving.server.refusals import RefusedError
-from diffor.serving.server.requests import parse_json
 from diffor.serving.server.rows import check_rows
 
 GOOD = {"size": 50.0, "rooms": 2, "city": "Oslo"}
@@ -146,21 +145,6 @@ def test_very_many_levels_are_not_all_told():
     (told,) = Columns((CategoryColumn("id", levels),)).to_json()
     assert (len(told["levels"]), told["n_levels"]) == (MAX_LEVELS, MAX_LEVELS + 5)
     assert Columns((CategoryColumn("id", None),)).to_json()[0]["levels"] is None
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"{", "body must be JSON, but Expecting property name"),
-        (b"\xff\xfe", "body must be JSON"),
-        (b"NaN", "body must be JSON, but NaN is no JSON; send null for what is not known"),
-        (b"[" * 100_000, "body must be JSON, but it is nested too deeply"),
-    ],
-)
-def test_what_is_no_json_is_refused(text, message):
-    with pytest.raises(RefusedError) as caught:
-        parse_json(text)
-    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("values", [[1.0, 2.0, 4.0], [-5e6, 0.0, 3.0, 3e6], [0.0, 1e-7, 3e-7], [1.0] * 20 + [9.0]])

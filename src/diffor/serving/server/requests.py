@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Mapping
+from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
 import pandas as pd
@@ -25,6 +27,10 @@ JSON = "application/json"
 MULTIPART = "multipart/form-data"
 MAX_PARTS = 1000
 """Files of a form, and fields beside them."""
+SMALL_BYTES = 2**15
+"""A body of this size is read in so little time that nothing else needs to go on meanwhile."""
+SPARE_VALUES = 10_000
+"""Values beside those of the most rows that a request may have: mistakes within these are named one by one."""
 
 
 class RequestReader:
@@ -37,6 +43,7 @@ class RequestReader:
         self.method = model.settings_.method
         self.has_quantiles = model.has_distribution and not self.is_graded
         self.has_interval = model.has_distribution or model.conformal_ is not None
+        self.max_values = 2 * limits.max_rows * (1 + len(columns.known)) + SPARE_VALUES
 
     def _check_kind(self, headers: Headers) -> None:
         # Browsers send forms and plain text to any server without asking it first, but never JSON.
@@ -55,7 +62,7 @@ class RequestReader:
     def read(self, content: bytes, headers: Headers) -> tuple[CheckedRows, Asked, list[Upload]]:
         """Rows, what is asked about them, and images where the model reads these, from a request's body."""
         self._check_kind(headers)
-        body, uploads = self._read_form(content, headers) if self.reads_images else (parse_json(content), [])
+        body, uploads = self._read_form(content, headers) if self.reads_images else (parse_json(content, self.max_values), [])
         known = ("rows", *OPTIONS) if self.columns.known else OPTIONS
         if not isinstance(body, dict):
             raise refusal(422, "body", f'a request must be an object as {{"rows": []}}, but got {show(body)}', "body")
@@ -96,7 +103,7 @@ class RequestReader:
                     raise refusal(422, "images", f"files must be called images, but got {show(name)}", name)
                 uploads.append(value)
             else:
-                fields[name] = parse_json(value.encode("utf-8", "backslashreplace"), name)
+                fields[name] = parse_json(value.encode("utf-8", "backslashreplace"), self.max_values, name)
         return fields, uploads
 
     def _read_asked(self, body: Mapping[str, Any]) -> Asked:
@@ -156,10 +163,56 @@ async def _form_items(content: bytes, headers: Headers, max_bytes: int) -> list[
     return items
 
 
-def parse_json(text: bytes, place: str = "body") -> Any:
+class PatientDecoder(json.JSONDecoder):
+    """Reads JSON in steps of a few milliseconds, and gives up on more values than any request needs.
+
+    The standard library's quick reader holds the interpreter's lock until it has read everything, seconds for the worst
+    8 MiB, and nothing else is answered meanwhile. Here it reads plain rows and single values, one at a time; what holds
+    these is read by the library's reader in Python, between whose steps others go on.
+    """
+
+    scan_once: Any
+
+    def __init__(self, max_values: int) -> None:
+        super().__init__(parse_constant=_refuse_constant)
+        self.max_values = self.n_left = max_values
+        self.is_within_row = False
+        self.scan_quickly: Any = self.scan_once
+        self.parse_array = lambda start, *more: JSONArray(start, self._scan_value)
+        self.parse_object = lambda start, strict, scan, *more: JSONObject(start, strict, self._scan_value, *more)
+        self.scan_once = self.scan_slowly = py_make_scanner(self)
+
+    def _count(self, n: int) -> None:
+        self.n_left -= n
+        if self.n_left < 0:
+            message = f"a request must have at most {self.max_values:,} values, but it has more; send it in several"
+            raise refusal(413, "too_many_values", message, "body")
+
+    def _scan_value(self, text: str, start: int) -> Any:
+        self._count(1)
+        if text[start : start + 1] not in ("{", "["):
+            return self.scan_quickly(text, start)
+        if self.is_within_row or text[start] == "[":
+            return self.scan_slowly(text, start)
+        row = text[start : text.find("}", start, start + SMALL_BYTES) + 1]
+        if row and "[" not in row and "{" not in row[1:]:
+            with contextlib.suppress(ValueError, StopIteration):  # the brace may belong to a text
+                cells, length = self.scan_quickly(row, 0)
+                self._count(len(cells))
+                return cells, start + length
+        self.is_within_row = True
+        try:
+            return self.scan_slowly(text, start)
+        finally:
+            self.is_within_row = False
+
+
+def parse_json(text: bytes, max_values: int, place: str = "body") -> Any:
     """The JSON value that a text spells, or a refusal that says where it is wrong."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        if len(text) <= SMALL_BYTES:
+            return json.loads(text, parse_constant=_refuse_constant)
+        return PatientDecoder(max_values).decode(text.decode(json.detect_encoding(text), "surrogatepass"))
     except RecursionError as error:
         raise refusal(422, "json", f"{place} must be JSON, but it is nested too deeply", place) from error
     except UnicodeDecodeError as error:
