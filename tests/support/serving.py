@@ -62,7 +62,7 @@ def serve_here(model: Any, places: Any = None, drain_seconds: float = 0.0, **set
     """Run a server in a thread of this process until the block ends; its address, port and service."""
     from diffor.serving.server.application import make_application
     from diffor.serving.server.running import make_server
-    from diffor.serving.server.sockets import bind
+    from diffor.serving.server.running import bind
 
     app = make_application(model, **settings)
     server = make_server(app, places, drain_seconds)

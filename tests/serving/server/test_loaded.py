@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import threading
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -136,6 +137,6 @@ def test_a_model_that_answers_nothing_does_not_take_over(tmp_path):
 
 
 def test_the_names_of_both_are_json(models):
-    told = identity_of(models[0][0]).to_json()
+    told = asdict(identity_of(models[0][0]))
     assert json.loads(json.dumps(told)) == told
     assert np.unique([identity_of(folder).hash for folder, _ in models]).size == 2

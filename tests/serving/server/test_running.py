@@ -15,7 +15,7 @@ from serving import as_rows, make_flats, serve, serve_here
 pytest.importorskip("uvicorn")
 
 from diffor.cli.main import main
-from diffor.serving.server.sockets import bind
+from diffor.serving.server.running import bind
 
 
 @pytest.fixture(scope="module")

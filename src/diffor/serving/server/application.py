@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,23 +13,24 @@ from typing import Any
 try:
     import python_multipart  # noqa: F401
     from fastapi import FastAPI, Request, Response
+    from fastapi.openapi.utils import get_openapi
     from fastapi.responses import JSONResponse
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
+    from starlette.routing import Route
 except ImportError as error:
     raise ImportError('serving needs FastAPI, uvicorn and python-multipart: pip install "diffor[serve]"') from error
 
 import diffor
 from diffor.errors import UserError
 from diffor.serving.server.answers import Question
-from diffor.serving.server.description import REFUSALS, Answers, Health, Limits, Ready, Steps
+from diffor.serving.server.description import REFUSALS, Answers, Health, Limits, Ready, Steps, request_schema
 from diffor.serving.server.desk import Desk
-from diffor.serving.server.gates import SAFE_HEADERS, HeaderGate, OriginGate, SizeGate, TokenGate
+from diffor.serving.server.gates import SAFE_HEADERS, Gate, HeaderGate, SizeGate, origin_check, token_check
 from diffor.serving.server.loaded import Current, Identity, Loaded, Watcher
 from diffor.serving.server.logs import ROWS, CountingGate
-from diffor.serving.server.metrics import TEXT, Metrics
-from diffor.serving.server.refusals import RefusedError, refusal, refused
-from diffor.serving.server.telling import document, figures
+from diffor.serving.server.metrics import TEXT, Metrics, figure
+from diffor.serving.server.refusals import Refused, RefusedError, refusal
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PAGES = {"/": "index.html", "/docs": "docs.html"}
@@ -53,25 +55,15 @@ class Service:
 
 
 def make_application(
-    model: Any,
-    *,
-    sides: Mapping[str, str] | None = None,
-    token: str | None = None,
-    limits: Limits | None = None,
-    wait: float = 0.002,
-    facts: Mapping[str, Any] | None = None,
+    model: Any, *, token: str | None = None, limits: Limits | None = None, wait: float = 0.002
 ) -> FastAPI:
     """An application that serves a fitted model.
 
-    ``sides`` names the columns that the method reads beside the features, by role
-    (:func:`~diffor.serving.server.columns.columns_of`). With a ``token``, only the page itself, ``/health`` and
-    ``/ready`` are open without it. ``wait`` is how long, in seconds, a request waits for others to be answered with it.
-    ``facts`` are told by ``/model`` beside what the model knows itself.
+    With a ``token``, only the page itself, ``/health`` and ``/ready`` are open without it. ``wait`` is how long, in
+    seconds, a request waits for others to be answered with it.
     """
     limits, metrics = limits or Limits(), Metrics()
-    facts = dict(facts or {})
-    identity = Identity(str(facts.get("name") or "model"))
-    return serve_loaded(Loaded(model, sides, limits, wait, facts, identity, metrics), limits, metrics, token=token)
+    return serve_loaded(Loaded(model, None, limits, wait, {}, Identity("model"), metrics), limits, metrics, token=token)
 
 
 def serve_loaded(
@@ -116,8 +108,8 @@ def serve_loaded(
     app.add_exception_handler(Exception, _answer_failure)
     app.add_middleware(SizeGate, max_bytes=limits.max_bytes)
     if token is not None:
-        app.add_middleware(TokenGate, token=token, open_paths={*OPEN, *open_paths})
-    app.add_middleware(OriginGate, hosts=hosts, open_paths=OPEN)
+        app.add_middleware(Gate, check=token_check(token), open_paths={*OPEN, *open_paths})
+    app.add_middleware(Gate, check=origin_check(hosts), open_paths=OPEN)
     app.add_middleware(CountingGate, metrics=metrics, write=write)
     app.add_middleware(HeaderGate, is_ending=lambda: service.is_ending)
     return app
@@ -141,7 +133,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
                 except UserError as error:
                     raise _without_folders(error, paths) from error
             request.scope[ROWS] = max(len(rows), len(uploads))
-            answer["model"] = loaded.identity.to_json()
+            answer["model"] = asdict(loaded.identity)
             return Response(await service.desk.write(answer), media_type="application/json")
 
     @app.post("/predict", response_model=Answers, responses=REFUSALS, summary="Predict rows")
@@ -198,7 +190,7 @@ def _add_facts(app: FastAPI, service: Service) -> None:
             raise refusal(503, "closing", "the server must be running, but it is stopping; ask another one")
         if loaded.batcher.n_waiting >= service.limits.max_waiting:
             raise refusal(503, "busy", "the server must have room for rows, but too many wait; try again in a moment")
-        return JSONResponse({"status": "ready", "model": loaded.identity.to_json()})
+        return JSONResponse({"status": "ready", "model": asdict(loaded.identity)})
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
@@ -211,32 +203,57 @@ def _add_page(app: FastAPI) -> list[str]:
     files = {entry.name: entry.read_bytes() for entry in folder.iterdir() if Path(entry.name).suffix in MEDIA_TYPES}
     paths = PAGES | {f"/page/{name}": name for name in files if not name.endswith(".html")}
     for path, name in paths.items():
-        media_type = MEDIA_TYPES[Path(name).suffix]
-        app.add_api_route(path, _file_sender(files[name], media_type), include_in_schema=False, response_model=None)
+        media_type = f"{MEDIA_TYPES[Path(name).suffix]}; charset=utf-8"
+        file = Response(files[name], media_type=media_type)
+        app.router.routes.append(Route(path, file, methods=["GET"], include_in_schema=False))
     return list(paths)
 
 
-def _file_sender(content: bytes, media_type: str) -> Any:
-    async def send_file() -> Response:
-        return Response(content, media_type=f"{media_type}; charset=utf-8")
+def document(app: FastAPI, loaded: Loaded) -> dict[str, Any]:
+    """The OpenAPI document, with the columns of the model that answers now."""
+    if loaded.document is None:
+        told = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        for path, one_row in (("/predict", False), ("/trajectory", True)):
+            told["paths"][path]["post"] |= request_schema(loaded.columns, loaded.reader.reads_images, one_row)
+        if not loaded.has_chain:
+            del told["paths"]["/trajectory"]
+        loaded.document = told
+    return loaded.document
 
-    return send_file
+
+def figures(service: Service) -> str:
+    """All figures in the text form that Prometheus reads."""
+    current, guard = service.current, service.guard
+    loaded, identity = current.loaded, current.loaded.identity
+    about: tuple[str, ...] = (identity.name, identity.version or "", identity.hash or "", loaded.model.settings_.method)
+    lines = [
+        *service.metrics.to_text(),
+        *figure("diffor_waiting_rows", "Rows that wait for an answer.", loaded.batcher.n_waiting),
+        *figure("diffor_model_info", "The model that answers.", {about: 1}, "name", "version", "hash", "method"),
+        *figure("diffor_model_switches_total", "Models that took over from another.", current.n_switched),
+        *figure("diffor_model_is_stale", "Whether the folder holds a newer model that cannot be loaded.",
+                current.failure is not None),
+        *loaded.drift.to_text(),
+    ]  # fmt: skip
+    if guard is not None:
+        lines += figure("diffor_connections", "Clients that are connected.", len(guard))
+        lines += figure("diffor_connections_sent_away_total", "Connections that lost their place to others, or got "
+                        "none.", guard.n_sent_away)  # fmt: skip
+    return "\n".join(lines) + "\n"
 
 
-async def _answer_refusal(request: Request, error: Exception) -> Response:
-    if not isinstance(error, RefusedError):
-        raise error
-    return refused(error)
+async def _answer_refusal(request: Request, error: Any) -> Response:
+    return Refused(error)
 
 
-async def _answer_wrong_path(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
+async def _answer_wrong_path(request: Request, error: Any) -> Response:
     asked = f"{request.method[:20]} {request.url.path[:100]}"
-    return refused(refusal(status, "path", f"a path of this server must be asked, but {asked} is none; see /docs"))
+    message = f"a path of this server must be asked, but {asked} is none; see /docs"
+    return Refused(refusal(error.status_code, "path", message))
 
 
 async def _answer_failure(request: Request, error: Exception) -> Response:
     """What the client reads when the server is at fault; the log has the rest."""
-    failure = refused(refusal(500, "failure", "the server must answer, but it failed; its log says why"))
+    failure = Refused(refusal(500, "failure", "the server must answer, but it failed; its log says why"))
     failure.headers.update(SAFE_HEADERS)  # this answer passes no gate
     return failure

@@ -18,7 +18,7 @@ import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from diffor.serving.server.refusals import refusal, refused
+from diffor.serving.server.refusals import Refused, refusal
 
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 """Paths that are answered when all places are taken."""
@@ -230,7 +230,7 @@ class ProbesOnly:
         if scope["type"] == "http" and scope["path"] not in PROBES:
             message = "a server must have a place for each connection, but all are taken; try again in a moment"
             error = refusal(503, "busy", message, Retry_After="1", Connection="close")
-            await refused(error)(scope, receive, send)
+            await Refused(error)(scope, receive, send)
             return
 
         async def send_last(message: Any) -> None:

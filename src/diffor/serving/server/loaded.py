@@ -6,13 +6,13 @@ import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from diffor.estimators.chain import has_increments
-from diffor.serving.server.answers import Asked, ModelAnswers, Question
+from diffor.serving.server.answers import ModelAnswers, Question
 from diffor.serving.server.batching import Batcher
 from diffor.serving.server.columns import columns_of, example_of
 from diffor.serving.server.description import Limits, describe_model
@@ -32,10 +32,6 @@ class Identity:
     name: str
     version: str | None = None
     hash: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As answers carry it."""
-        return {"name": self.name, "version": self.version, "hash": self.hash}
 
 
 def identity_of(folder: Path) -> Identity:
@@ -71,7 +67,7 @@ class Loaded:
         self.batcher = Batcher(
             ModelAnswers(model, self.drift), wait, limits.max_rows, limits.max_waiting, metrics.batch_rows.observe
         )
-        self.told = describe_model(model, self.columns, limits, {**facts, "identity": identity.to_json()})
+        self.told = describe_model(model, self.columns, limits, {**facts, "identity": asdict(identity)})
         self.has_chain = has_increments(model)
         self.document: dict[str, Any] | None = None
         """The OpenAPI document, once somebody has asked for it."""
@@ -83,7 +79,7 @@ class Loaded:
             return
         row = {column["name"]: example_of(column) for column in self.columns.to_json()}
         rows = check_rows([row], self.columns, max_rows=1)
-        ModelAnswers(self.model)([Question(rows, Asked(*self.reader.defaults))])
+        ModelAnswers(self.model)([Question(rows, self.reader.defaults)])
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -98,7 +94,7 @@ class Loaded:
         """Wait until nobody asks the model any more, then end its thread."""
         while self._n_open:
             await asyncio.sleep(0.02)
-        await asyncio.to_thread(self.batcher.close)
+        await self.batcher.close()
 
 
 class Current:
@@ -172,7 +168,7 @@ class Watcher:
                     say(f"{self.folder} holds another model, but it cannot be loaded: {error}; the old one answers on")
                 continue
             if signature_of(self.folder) != found:
-                await asyncio.to_thread(loaded.batcher.close)
+                await loaded.close()
                 continue  # it changed while it was read: what was read may be neither the one nor the other
             self._seen = found
             current.failure = None

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any, NoReturn
@@ -45,33 +46,30 @@ class RequestReader:
         self.has_interval = model.has_distribution or model.conformal_ is not None
         self.max_values = 2 * limits.max_rows * (1 + len(columns.known)) + SPARE_VALUES
 
-    def _check_kind(self, headers: Headers) -> None:
-        # Browsers send forms and plain text to any server without asking it first, but never JSON.
-        kind = headers.get("content-type", "").split(";")[0].strip().lower()
-        if self.reads_images and kind != MULTIPART:
-            raise refusal(
-                415, "content_type", f"this model reads images, but the content is {show(kind)}; send {MULTIPART} "
-                "with files called images", "body",
-            )  # fmt: skip
-        if not self.reads_images and kind != JSON:
-            raise refusal(
-                415, "content_type", f"this model reads rows of a table, but the content is {show(kind)}; send JSON as "
-                f'{{"rows": [{{column: value}}]}} with the header Content-Type: {JSON}', "body",
-            )  # fmt: skip
-
     def read(self, content: bytes, headers: Headers) -> tuple[CheckedRows, Asked, list[Upload]]:
         """Rows, what is asked about them, and images where the model reads these, from a request's body."""
-        self._check_kind(headers)
-        body, uploads = self._read_form(content, headers) if self.reads_images else (parse_json(content, self.max_values), [])
-        known = ("rows", *OPTIONS) if self.columns.known else OPTIONS
+        # Browsers send forms and plain text to any server without asking it first, but never JSON.
+        kind = headers.get("content-type", "").split(";")[0].strip().lower()
+        if kind != (MULTIPART if self.reads_images else JSON):
+            message = f"this model reads rows of a table, but the content is {show(kind)}; send JSON as " \
+                      f'{{"rows": [{{column: value}}]}} with the header Content-Type: {JSON}'  # fmt: skip
+            if self.reads_images:
+                message = f"this model reads images, but the content is {show(kind)}; send {MULTIPART} with files " \
+                          "called images"  # fmt: skip
+            raise refusal(415, "content_type", message, "body")
+        uploads: list[Upload] = []
+        if self.reads_images:
+            body, uploads = self._read_form(content, headers)
+        else:
+            body = parse_json(content, self.max_values)
         if not isinstance(body, dict):
             raise refusal(422, "body", f'a request must be an object as {{"rows": []}}, but got {show(body)}', "body")
-        for name in body:
-            if name not in known:
-                raise refusal(
-                    422, "unknown_option", f"a request has {', '.join(known)}, but {show(name)} is none of them"
-                    f"{did_you_mean(name[:100], known)}; leave it out", name[:100],
-                )  # fmt: skip
+        known = ("rows", *OPTIONS) if self.columns.known else OPTIONS
+        other = next((name for name in body if name not in known), None)
+        if other is not None:
+            message = f"a request has {', '.join(known)}, but {show(other)} is none of them" \
+                      f"{did_you_mean(other[:100], known)}; leave it out"  # fmt: skip
+            raise refusal(422, "unknown_option", message, other[:100])
         return self._read_rows(body, uploads), self._read_asked(body), uploads
 
     def _read_rows(self, body: Mapping[str, Any], uploads: list[Upload]) -> CheckedRows:
@@ -106,44 +104,43 @@ class RequestReader:
                 fields[name] = parse_json(value.encode("utf-8", "backslashreplace"), self.max_values, name)
         return fields, uploads
 
+    @property
+    def defaults(self) -> Asked:
+        """What those get who ask for nothing; None where the model has no such thing."""
+        return Asked(DEFAULT_LEVELS if self.has_quantiles else None, DEFAULT_COVERAGE if self.has_interval else None)
+
     def _read_asked(self, body: Mapping[str, Any]) -> Asked:
-        default_levels, default_coverage = self.defaults
-        levels = self._read_levels(body["quantiles"]) if "quantiles" in body else default_levels
-        coverage = self._read_coverage(body["coverage"]) if "coverage" in body else default_coverage
+        asked = self.defaults
+        if "quantiles" in body:
+            asked = replace(asked, levels=self._read_levels(body["quantiles"]))
+        if "coverage" in body:
+            asked = replace(asked, coverage=self._read_coverage(body["coverage"]))
         increments = body.get("increments", True)
         if not isinstance(increments, bool):
             message = f"increments must be true or false, but got {show(increments)}"
             raise refusal(422, "increments", message, "increments")
-        return Asked(levels, coverage, increments)
-
-    @property
-    def defaults(self) -> tuple[tuple[float, ...] | None, float | None]:
-        """Levels of quantiles and coverage of those who ask for none; None where the model has no such thing."""
-        return DEFAULT_LEVELS if self.has_quantiles else None, DEFAULT_COVERAGE if self.has_interval else None
+        return replace(asked, increments=increments)
 
     def _read_levels(self, levels: Any) -> tuple[float, ...]:
+        most = self.limits.max_levels
         if not self.has_quantiles:
             what = "predicts grades; read their probabilities" if self.is_graded else "predicts a point; leave them out"
             message = f"quantiles need a distribution of values, but method {self.method!r} {what}"
-            raise refusal(422, "quantiles", message, "quantiles")
-        is_list = isinstance(levels, list) and 0 < len(levels) <= self.limits.max_levels
-        if not is_list or not all(_is_number(level) and 0 <= level <= 1 for level in levels):
-            raise refusal(
-                422, "quantiles", f"quantiles must be a list of 1 to {self.limits.max_levels} levels from 0 to 1, "
-                f"but got {show(levels)}", "quantiles",
-            )  # fmt: skip
-        return tuple(float(level) for level in levels)
+        elif isinstance(levels, list) and 0 < len(levels) <= most and all(map(_is_share, levels)):
+            return tuple(float(level) for level in levels)
+        else:
+            message = f"quantiles must be a list of 1 to {most} levels from 0 to 1, but got {show(levels)}"
+        raise refusal(422, "quantiles", message, "quantiles")
 
     def _read_coverage(self, coverage: Any) -> float:
         if not self.has_interval:
-            raise refusal(
-                422, "coverage", f"an interval needs a distribution, but method {self.method!r} predicts a point; "
-                "leave coverage out, or fit with --calibration", "coverage",
-            )  # fmt: skip
-        if not _is_number(coverage) or not 0 < coverage < 1:
+            message = f"an interval needs a distribution, but method {self.method!r} predicts a point; leave " \
+                      "coverage out, or fit with --calibration"  # fmt: skip
+        elif _is_share(coverage) and 0 < coverage < 1:
+            return float(coverage)
+        else:
             message = f"coverage must lie between 0 and 1, as 0.9 does, but got {show(coverage)}"
-            raise refusal(422, "coverage", message, "coverage")
-        return float(coverage)
+        raise refusal(422, "coverage", message, "coverage")
 
 
 async def _form_items(content: bytes, headers: Headers, max_bytes: int) -> list[tuple[str, str | Upload]]:
@@ -226,5 +223,5 @@ def _refuse_constant(name: str) -> NoReturn:
     raise UserError(f"{name} is no JSON; send null for what is not known")
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _is_share(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
