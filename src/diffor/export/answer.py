@@ -14,11 +14,10 @@ from diffor.estimators.cross_fitted import LEAST, LEAST_SPREAD, CrossFitted
 from diffor.estimators.grades import GradeEstimator
 from diffor.estimators.values import ValueEstimator
 from diffor.export.columns import RawColumns, TableRows, read_columns
-from diffor.export.graph import DOUBLE, WHOLE, Graph, Value
+from diffor.export.graph import DOUBLE, WHOLE, ExportError, Graph, Value
 from diffor.export.images import encode_images, read_pixels
 from diffor.export.networks import ask_folds, ask_once, encode
 from diffor.export.priors import ask_priors
-from diffor.export.refusal import ExportError
 from diffor.methods import METHODS
 from diffor.methods.diffor.borders import Borders
 

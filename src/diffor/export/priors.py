@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from diffor.export.columns import TableRows
-from diffor.export.graph import DOUBLE, FLOAT, WHOLE, Value
-from diffor.export.refusal import ExportError
+from diffor.export.graph import DOUBLE, FLOAT, WHOLE, ExportError, Value
 from diffor.export.trees import Forest
 from diffor.priors import FittedPriors
 from diffor.priors.boosting import BoostedTrees
