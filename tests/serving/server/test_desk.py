@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from serving import as_rows, make_flats, serve
+from serving import as_rows, make_flats
 
 pytest.importorskip("uvicorn")
 
@@ -50,12 +50,6 @@ WORST = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def hurried(flat_model):
-    with serve(flat_model[0], "--max-rows", "300") as running:
-        yield running
-
-
 class Asking(threading.Thread):
     """Asks for a server's health again and again, and remembers what took longest."""
 
@@ -85,9 +79,9 @@ class Asking(threading.Thread):
 
 
 @pytest.mark.parametrize("name", WORST)
-def test_health_is_told_at_once_beside_the_worst_bodies(hurried, name):
+def test_health_is_told_at_once_beside_the_worst_bodies(served, name):
     body, found = WORST[name][:LIMIT], []
-    with hurried.client() as client, hurried.client() as other:
+    with served.client() as client, served.client() as other:
         for _ in range(ATTEMPTS):
             with Asking(client) as idle:
                 time.sleep(0.1)

@@ -1,17 +1,12 @@
 """The page of an attacker, in a real browser, beside a real server on the visitor's machine."""
 
 import http.server
-import shutil
 import threading
 
 import pytest
 from serving import as_rows, make_flats
 
 pytest.importorskip("fastapi")
-sync_api = pytest.importorskip("playwright.sync_api")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium to play the visitor's browser")
 ATTACK = """async ([address, row]) => {
   const tell = async (name, ask) => {
     try {
@@ -51,17 +46,6 @@ def evil():
     yield server.server_address[1]
     server.shutdown()
     server.server_close()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    # As an attacker's name server would say: the name is this machine.
-    flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-             "--host-resolver-rules=MAP *.example 127.0.0.1"]  # fmt: skip
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield browser
-        browser.close()
 
 
 def count(served, path="/predict"):

@@ -1,13 +1,10 @@
 """One model takes over from another while requests are under way."""
 
 import asyncio
-import json
 import os
 import shutil
 import threading
-from dataclasses import asdict
 
-import numpy as np
 import pytest
 from serving import QUICK, as_rows, make_flats, serve
 
@@ -134,9 +131,3 @@ def test_a_model_that_answers_nothing_does_not_take_over(tmp_path):
     asyncio.run(asyncio.wait_for(watch(), 60))
     assert first.is_closed
     assert len(said) == 2
-
-
-def test_the_names_of_both_are_json(models):
-    told = asdict(identity_of(models[0][0]))
-    assert json.loads(json.dumps(told)) == told
-    assert np.unique([identity_of(folder).hash for folder, _ in models]).size == 2

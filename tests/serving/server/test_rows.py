@@ -147,16 +147,11 @@ def test_very_many_levels_are_not_all_told():
     assert Columns((CategoryColumn("id", None),)).to_json()[0]["levels"] is None
 
 
-@pytest.mark.parametrize("values", [[1.0, 2.0, 4.0], [-5e6, 0.0, 3.0, 3e6], [0.0, 1e-7, 3e-7], [1.0] * 20 + [9.0]])
+@pytest.mark.parametrize("values", [[1.0, 2.0, 4.0], [-5e6, 0.0, 3.0, 3e6], [0.0, 1e-7, 3e-7], [7.0, 7.0]])
 def test_the_range_of_a_column_is_that_of_its_values(values):
-    low, high = NumericColumn.fit("x", np.array(values)).range
     width = max(values) - min(values)
-    assert low == pytest.approx(min(values), abs=1e-3 * width)
-    assert high == pytest.approx(max(values), abs=1e-3 * width)
-
-
-def test_a_column_of_one_value_has_no_width():
-    assert NumericColumn.fit("x", np.array([7.0, 7.0])).range == (7.0, 7.0)
+    expected = pytest.approx((min(values), max(values)), abs=1e-3 * width)
+    assert NumericColumn.fit("x", np.array(values)).range == expected
 
 
 def test_very_many_problems_are_counted_and_cut(columns):

@@ -27,7 +27,7 @@ from diffor.serving.server.answers import Question
 from diffor.serving.server.description import REFUSALS, Answers, Health, Limits, Ready, Steps, request_schema
 from diffor.serving.server.desk import Desk
 from diffor.serving.server.gates import SAFE_HEADERS, Gate, HeaderGate, SizeGate, origin_check, token_check
-from diffor.serving.server.loaded import Current, Identity, Loaded, Watcher
+from diffor.serving.server.loaded import Current, Loaded, Watcher
 from diffor.serving.server.logs import ROWS, CountingGate
 from diffor.serving.server.metrics import TEXT, Metrics, figure
 from diffor.serving.server.refusals import Refused, RefusedError, refusal
@@ -54,18 +54,6 @@ class Service:
         self.desk.close()
 
 
-def make_application(
-    model: Any, *, token: str | None = None, limits: Limits | None = None, wait: float = 0.002
-) -> FastAPI:
-    """An application that serves a fitted model.
-
-    With a ``token``, only the page itself, ``/health`` and ``/ready`` are open without it. ``wait`` is how long, in
-    seconds, a request waits for others to be answered with it.
-    """
-    limits, metrics = limits or Limits(), Metrics()
-    return serve_loaded(Loaded(model, None, limits, wait, {}, Identity("model"), metrics), limits, metrics, token=token)
-
-
 def serve_loaded(
     loaded: Loaded,
     limits: Limits,
@@ -79,8 +67,9 @@ def serve_loaded(
 ) -> FastAPI:
     """An application that serves a loaded model, and its successors where a ``watcher`` finds any.
 
-    ``hosts`` are the names under which it may be asked (None: any); ``write`` gets a line about each request and
-    ``say`` one about each new model.
+    With a ``token``, only the page itself, ``/health`` and ``/ready`` are open without it. ``hosts`` are the names
+    under which it may be asked (None: any); ``write`` gets a line about each request and ``say`` one about each new
+    model.
     """
     service = Service(loaded, limits, metrics)
 
