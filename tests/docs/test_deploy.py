@@ -17,7 +17,7 @@ import yaml
 import diffor
 from diffor.cli.main import _make_parser
 from diffor.serving.server.application import OPEN
-from diffor.serving.server.loaded import Identity, Loaded
+from diffor.serving.server.loaded import Identity, Loaded, Service
 from diffor.serving.server.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
@@ -105,7 +105,7 @@ def test_files_that_are_named_are_there():
 
 
 def test_alerts_and_documents_name_figures_that_there_are(flat_model):
-    from diffor.serving.server.application import Service, figures
+    from diffor.serving.server.application import figures
     from diffor.serving.server.connections import Guard, Places
     from diffor.serving.server.description import Limits
 
@@ -119,8 +119,7 @@ def test_alerts_and_documents_name_figures_that_there_are(flat_model):
     metrics.refusals["busy"] += 1
     metrics.n_rows += 1
     told = set(re.findall(r"^# TYPE (\w+)", figures(service), re.MULTILINE))
-    asyncio.run(loaded.close())
-    service.desk.close()
+    asyncio.run(service.close())
     in_alerts = set(re.findall(r"diffor_\w+", (DEPLOY / "alerts.yml").read_text()))
     assert {re.sub("_(bucket|sum|count)$", "", name) for name in in_alerts} <= told
     assert set(re.findall(r"`(diffor_\w+)`", (ROOT / "docs" / "serving.md").read_text())) == told

@@ -11,6 +11,22 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgroun
 
 
 @pytest.fixture(scope="session")
+def flats():
+    """Rows with numbers, a missing value and categories, and their prices."""
+    from serving import make_flats
+
+    return make_flats()
+
+
+@pytest.fixture(scope="session")
+def row(flats):
+    """The first of them as clients send it."""
+    from serving import as_rows
+
+    return as_rows(flats[0])[0]
+
+
+@pytest.fixture(scope="session")
 def served_faces(face_model, tmp_path_factory):
     """A process that serves a model of images."""
     from serving import serve

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from serving import PAPER, PLAIN, QUICK, as_rows, make_flats
+from serving import PAPER, PLAIN, QUICK, as_rows
 
 pytest.importorskip("fastapi")
 
@@ -25,11 +25,6 @@ def question(model, table, side=None, **asked):
 
 def part(answer, name):
     return [prediction[name] for prediction in answer["predictions"]]
-
-
-@pytest.fixture(scope="module")
-def flats():
-    return make_flats()
 
 
 @pytest.fixture(scope="module")

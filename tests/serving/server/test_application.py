@@ -2,21 +2,11 @@
 
 import numpy as np
 import pytest
-from serving import PLAIN, QUICK, as_rows, make_flats, predict, send, told
+from serving import PLAIN, QUICK, predict, send, told
 
 pytest.importorskip("fastapi")
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
-
-
-@pytest.fixture(scope="module")
-def flats():
-    return make_flats()
-
-
-@pytest.fixture(scope="module")
-def row(flats):
-    return as_rows(flats[0])[0]
 
 
 def test_grades_have_no_quantiles(flats, row):

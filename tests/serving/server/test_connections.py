@@ -4,7 +4,7 @@ import socket
 
 import httpx
 import pytest
-from serving import as_rows, make_flats, serve_here, told, until
+from serving import serve_here, told, until
 
 pytest.importorskip("uvicorn")
 
@@ -13,11 +13,6 @@ from diffor.serving.server.connections import FREE_PIECES, MEAN_PIECE, Places
 HALF = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 PROBE = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
-@pytest.fixture(scope="module")
-def row():
-    return as_rows(make_flats()[0])[0]
 
 
 class Clients:

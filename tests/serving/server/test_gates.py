@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 import pytest
-from serving import as_rows, make_app, make_flats, told
+from serving import make_app, told
 from serving import send as send_to
 
 pytest.importorskip("fastapi")
@@ -13,11 +13,6 @@ from diffor.serving.server.description import Limits
 from diffor.serving.server.gates import HELD, SAFE_HEADERS
 
 HOSTS = ["127.0.0.1", "[::1]", "localhost", "flats.example"]
-
-
-@pytest.fixture(scope="module")
-def row():
-    return as_rows(make_flats()[0])[0]
 
 
 def send(model, *requests, hosts=HOSTS):

@@ -4,7 +4,6 @@ import http.server
 import threading
 
 import pytest
-from serving import as_rows, make_flats
 
 pytest.importorskip("fastapi")
 ATTACK = """async ([address, row]) => {
@@ -56,11 +55,11 @@ def count(served, path="/predict"):
     return int(found[0].split()[-1]) if found else 0
 
 
-def test_a_strangers_page_neither_reads_nor_asks(browser, served, evil):
+def test_a_strangers_page_neither_reads_nor_asks(browser, served, evil, row):
     before = count(served)
     page = browser.new_page()
     page.goto(f"http://kittens.example:{evil}/")
-    told = page.evaluate(ATTACK, [served.address, as_rows(make_flats()[0])[0]])
+    told = page.evaluate(ATTACK, [served.address, row])
     page.close()
     assert [name for name, *_ in told] == ["read", "ask", "ask blindly", "send a form"]
     assert [text for *_, text in told] == [None] * 4  # nothing was read

@@ -6,7 +6,7 @@ import logging
 import socket
 
 import pytest
-from serving import as_rows, make_flats, serve
+from serving import serve
 
 pytest.importorskip("uvicorn")
 
@@ -39,8 +39,7 @@ def test_a_log_says_how_many_lines_it_leaves_out():
     ]
 
 
-def test_each_request_is_a_line_of_json_if_wanted_and_a_flood_of_noise_a_few_lines(flat_model):
-    row = as_rows(make_flats()[0])[0]
+def test_each_request_is_a_line_of_json_if_wanted_and_a_flood_of_noise_a_few_lines(flat_model, row):
     with serve(flat_model[0], "--access-log") as running, running.client() as client:
         client.post("/predict", json={"rows": [row, row]})
         client.post("/predict", json={"rows": [{}]})

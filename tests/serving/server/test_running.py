@@ -9,17 +9,12 @@ import threading
 
 import httpx
 import pytest
-from serving import as_rows, make_flats, serve, serve_here, told, until
+from serving import serve, serve_here, told, until
 
 pytest.importorskip("uvicorn")
 
 from diffor.cli.main import main
 from diffor.serving.server.running import bind
-
-
-@pytest.fixture(scope="module")
-def row():
-    return as_rows(make_flats()[0])[0]
 
 
 def test_a_server_that_is_to_end_says_so_and_answers_on(flat_model, row):

@@ -25,9 +25,8 @@ import diffor
 from diffor.errors import UserError
 from diffor.serving.server.answers import Question
 from diffor.serving.server.description import REFUSALS, Answers, Health, Limits, Ready, Steps, request_schema
-from diffor.serving.server.desk import Desk
 from diffor.serving.server.gates import SAFE_HEADERS, Gate, HeaderGate, SizeGate, origin_check, token_check
-from diffor.serving.server.loaded import Current, Loaded, Watcher
+from diffor.serving.server.loaded import Loaded, Service, Watcher
 from diffor.serving.server.logs import ROWS, CountingGate
 from diffor.serving.server.metrics import TEXT, Metrics, figure
 from diffor.serving.server.refusals import Refused, RefusedError, refusal
@@ -36,22 +35,6 @@ MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript
 PAGES = {"/": "index.html", "/docs": "docs.html"}
 OPEN = frozenset({"/health", "/ready"})
 """Paths that need no token, as the page's own files do not, and answer under any name, as balancers use addresses."""
-
-
-class Service:
-    """What all requests share: the model that answers now, the limits, and whether the server is about to end."""
-
-    def __init__(self, loaded: Loaded, limits: Limits, metrics: Metrics) -> None:
-        self.current, self.limits, self.metrics = Current(loaded), limits, metrics
-        self.desk = Desk()
-        self.is_ending = False
-        self.guard: Any = None
-        """Who is connected, if the server counts them."""
-
-    async def close(self) -> None:
-        """Finish what is under way, and end all threads."""
-        await self.current.close()
-        self.desk.close()
 
 
 def serve_loaded(
@@ -75,7 +58,7 @@ def serve_loaded(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        watching = None if watcher is None else asyncio.create_task(watcher.run(service.current, say))
+        watching = None if watcher is None else asyncio.create_task(watcher.run(service, say))
         yield
         if watching is not None:
             watching.cancel()
@@ -91,7 +74,7 @@ def serve_loaded(
     _add_answers(app, service)
     _add_facts(app, service)
     open_paths = _add_page(app)
-    app.openapi = lambda: document(app, service.current.loaded)  # type: ignore[method-assign]
+    app.openapi = lambda: document(app, service.loaded)  # type: ignore[method-assign]
     app.add_exception_handler(RefusedError, _answer_refusal)
     app.add_exception_handler(HTTPException, _answer_wrong_path)
     app.add_exception_handler(Exception, _answer_failure)
@@ -109,7 +92,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     seconds = service.limits.max_seconds
 
     async def ask(request: Request, along_chain: bool) -> Response:
-        loaded = service.current.loaded
+        loaded = service.loaded
         with loaded.in_use():
             # A client that never finishes its request must not hold its place for ever.
             content = await _in_time(request, seconds)
@@ -133,7 +116,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     @app.post("/trajectory", response_model=Steps, responses=REFUSALS, summary="Follow one row along the chain")
     async def trajectory(request: Request) -> Response:
         """What the samples of one row would be answered with at each step from all noise to none."""
-        if not service.current.loaded.has_chain:
+        if not service.loaded.has_chain:
             raise HTTPException(404)
         return await ask(request, along_chain=True)
 
@@ -164,17 +147,17 @@ def _add_facts(app: FastAPI, service: Service) -> None:
     @app.get("/model", responses={401: REFUSALS[401]}, summary="What the model is")
     async def about() -> dict[str, Any]:
         """Columns with their kinds and ranges or levels, the target's bounds, training, limits and versions."""
-        return service.current.loaded.told
+        return service.loaded.told
 
     @app.get("/health", response_model=Health, summary="Whether the server answers")
     async def health() -> Response:
         """Whether the server answers, and how much it has to do; this is open without a token too."""
-        return JSONResponse({"status": "ok", "waiting": service.current.loaded.batcher.n_waiting})
+        return JSONResponse({"status": "ok", "waiting": service.loaded.batcher.n_waiting})
 
     @app.get("/ready", response_model=Ready, responses={503: REFUSALS[503]}, summary="Whether to send it requests")
     async def ready() -> Response:
         """Whether the server takes requests: not while it is stopping or has too much to do; open without a token."""
-        loaded = service.current.loaded
+        loaded = service.loaded
         if service.is_ending:
             raise refusal(503, "closing", "the server must be running, but it is stopping; ask another one")
         if loaded.batcher.n_waiting >= service.limits.max_waiting:
@@ -212,16 +195,15 @@ def document(app: FastAPI, loaded: Loaded) -> dict[str, Any]:
 
 def figures(service: Service) -> str:
     """All figures in the text form that Prometheus reads."""
-    current, guard = service.current, service.guard
-    loaded, identity = current.loaded, current.loaded.identity
+    loaded, guard, identity = service.loaded, service.guard, service.loaded.identity
     about: tuple[str, ...] = (identity.name, identity.version or "", identity.hash or "", loaded.model.settings_.method)
     lines = [
         *service.metrics.to_text(),
         *figure("diffor_waiting_rows", "Rows that wait for an answer.", loaded.batcher.n_waiting),
         *figure("diffor_model_info", "The model that answers.", {about: 1}, "name", "version", "hash", "method"),
-        *figure("diffor_model_switches_total", "Models that took over from another.", current.n_switched),
+        *figure("diffor_model_switches_total", "Models that took over from another.", service.n_switched),
         *figure("diffor_model_is_stale", "Whether the folder holds a newer model that cannot be loaded.",
-                current.failure is not None),
+                service.failure is not None),
         *loaded.drift.to_text(),
     ]  # fmt: skip
     if guard is not None:

@@ -16,6 +16,7 @@ from diffor.serving.server.answers import ModelAnswers, Question
 from diffor.serving.server.batching import Batcher
 from diffor.serving.server.columns import columns_of, example_of
 from diffor.serving.server.description import Limits, describe_model
+from diffor.serving.server.desk import Desk
 from diffor.serving.server.drift import Drift
 from diffor.serving.server.metrics import Metrics
 from diffor.serving.server.requests import RequestReader
@@ -97,11 +98,15 @@ class Loaded:
         await self.batcher.close()
 
 
-class Current:
-    """The model that new requests are answered by."""
+class Service:
+    """What all requests share: the model that answers now, the limits, and whether the server is about to end."""
 
-    def __init__(self, loaded: Loaded) -> None:
-        self.loaded = loaded
+    def __init__(self, loaded: Loaded, limits: Limits, metrics: Metrics) -> None:
+        self.loaded, self.limits, self.metrics = loaded, limits, metrics
+        self.desk = Desk()
+        self.is_ending = False
+        self.guard: Any = None
+        """Who is connected, if the server counts them."""
         self.n_switched = 0
         self.failure: str | None = None
         """Why the latest model in the folder is not the one that answers, if so."""
@@ -116,8 +121,9 @@ class Current:
         task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """Finish what is under way."""
+        """Finish what is under way, and end all threads."""
         await asyncio.gather(self.loaded.close(), *self._closing)
+        self.desk.close()
 
 
 Signature = tuple[tuple[str, int, int, int], ...]
@@ -146,7 +152,7 @@ class Watcher:
         self.folder, self.load, self.seconds = folder, load, seconds
         self._seen = signature_of(folder)
 
-    async def run(self, current: Current, say: Any) -> None:
+    async def run(self, service: Service, say: Any) -> None:
         """Watch until the task is cancelled; ``say`` gets a line for each model that was or could not be loaded."""
         found = self._seen
         while True:
@@ -159,8 +165,8 @@ class Watcher:
                 loaded = await asyncio.to_thread(self.load)
                 await asyncio.to_thread(loaded.try_out)
             except Exception as error:  # whatever is wrong with it, the one that answers goes on
-                is_new = current.failure != str(error)
-                current.failure = str(error)
+                is_new = service.failure != str(error)
+                service.failure = str(error)
                 # Half of it may have been written when it was read, and a file that cannot be read may be soon.
                 if signature_of(self.folder) == found and not isinstance(error, OSError):
                     self._seen = found
@@ -171,6 +177,6 @@ class Watcher:
                 await loaded.close()
                 continue  # it changed while it was read: what was read may be neither the one nor the other
             self._seen = found
-            current.failure = None
-            current.switch(loaded)
+            service.failure = None
+            service.switch(loaded)
             say(f"{self.folder}: answers come from the model {loaded.identity.hash} now")

@@ -12,7 +12,7 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
 import pandas as pd
-from starlette.datastructures import Headers, UploadFile
+from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from diffor.errors import UserError, did_you_mean
@@ -87,22 +87,30 @@ class RequestReader:
         return rows
 
     def _read_form(self, content: bytes, headers: Headers) -> tuple[dict[str, Any], list[Upload]]:
-        fields: dict[str, Any] = {}
-        uploads: list[Upload] = []
+        async def stream() -> AsyncGenerator[bytes, None]:
+            yield content
+            yield b""
+
+        most = {"max_files": MAX_PARTS, "max_fields": MAX_PARTS, "max_part_size": self.limits.max_bytes}
         try:
             # The parser is one of event loops, but has all that it could wait for.
-            items = asyncio.run(_form_items(content, headers, self.limits.max_bytes))
+            items = asyncio.run(MultiPartParser(headers, stream(), **most).parse()).multi_items()
         except (MultiPartException, KeyError, ValueError) as error:  # the last two: a damaged boundary or name
             reason = str(error) if isinstance(error, MultiPartException) else "its head cannot be read"
             raise refusal(422, "form", f"a form must be whole, but {reason}", "body") from error
+        uploads: list[Upload] = []
+        fields: dict[str, Any] = {}
+        other = None
         for name, value in items:
-            if isinstance(value, tuple):
-                if name != "images":
-                    raise refusal(422, "images", f"files must be called images, but got {show(name)}", name)
-                uploads.append(value)
+            if isinstance(value, str):
+                fields[name] = value.encode("utf-8", "backslashreplace")
             else:
-                fields[name] = parse_json(value.encode("utf-8", "backslashreplace"), self.max_values, name)
-        return fields, uploads
+                other = name if name != "images" else other
+                with value.file as file:
+                    uploads.append((value.filename or "", file.read()))
+        if other is not None:
+            raise refusal(422, "images", f"files must be called images, but got {show(other)}", other)
+        return {name: parse_json(text, self.max_values, name) for name, text in fields.items()}, uploads
 
     @property
     def defaults(self) -> Asked:
@@ -141,23 +149,6 @@ class RequestReader:
         else:
             message = f"coverage must lie between 0 and 1, as 0.9 does, but got {show(coverage)}"
         raise refusal(422, "coverage", message, "coverage")
-
-
-async def _form_items(content: bytes, headers: Headers, max_bytes: int) -> list[tuple[str, str | Upload]]:
-    async def stream() -> AsyncGenerator[bytes, None]:
-        yield content
-        yield b""
-
-    parser = MultiPartParser(headers, stream(), max_files=MAX_PARTS, max_fields=MAX_PARTS, max_part_size=max_bytes)
-    items: list[tuple[str, str | Upload]] = []
-    async with contextlib.AsyncExitStack() as opened:
-        for name, value in (await parser.parse()).multi_items():
-            if isinstance(value, UploadFile):
-                opened.push_async_callback(value.close)
-                items.append((name, (value.filename or "", await value.read())))
-            else:
-                items.append((name, value))
-    return items
 
 
 class PatientDecoder(json.JSONDecoder):
