@@ -40,7 +40,7 @@ from serve import TOLERANCE, Asked, get_ready, make_table, memory_mib
 from diffor import DiffoRRegressor
 from diffor.files import provenance
 from diffor.serving.server.loaded import identity_of
-from diffor.serving.server.sockets import bind
+from diffor.serving.server.running import bind
 
 RESULTS = Path(__file__).resolve().parent / "results" / "soak.json"
 JSON = {"Content-Type": "application/json"}

@@ -1,5 +1,6 @@
 """The files in deploy/ fit the program: its options, its paths, its figures, and each other."""
 
+import asyncio
 import configparser
 import json
 import re
@@ -16,7 +17,7 @@ import yaml
 import diffor
 from diffor.cli.main import _make_parser
 from diffor.serving.server.application import OPEN
-from diffor.serving.server.loaded import Identity, Loaded
+from diffor.serving.server.loaded import Identity, Loaded, Service
 from diffor.serving.server.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
@@ -104,10 +105,9 @@ def test_files_that_are_named_are_there():
 
 
 def test_alerts_and_documents_name_figures_that_there_are(flat_model):
-    from diffor.serving.server.application import Service
+    from diffor.serving.server.application import figures
     from diffor.serving.server.connections import Guard, Places
     from diffor.serving.server.description import Limits
-    from diffor.serving.server.telling import figures
 
     model, metrics, limits = flat_model[1], Metrics(), Limits()
     loaded = Loaded(model, None, limits, 0, {}, Identity("flats"), metrics)
@@ -115,12 +115,11 @@ def test_alerts_and_documents_name_figures_that_there_are(flat_model):
     loaded.drift.add(table, model.predict_distribution(table), None)
     service = Service(loaded, limits, metrics)
     service.guard = Guard(Places())
-    metrics.requests.add(path="/predict", status="200")
-    metrics.refusals.add(reason="busy")
-    metrics.rows.add(1)
+    metrics.requests["/predict", "200"] += 1
+    metrics.refusals["busy"] += 1
+    metrics.n_rows += 1
     told = set(re.findall(r"^# TYPE (\w+)", figures(service), re.MULTILINE))
-    loaded.batcher.close()
-    service.desk.close()
+    asyncio.run(service.close())
     in_alerts = set(re.findall(r"diffor_\w+", (DEPLOY / "alerts.yml").read_text()))
     assert {re.sub("_(bucket|sum|count)$", "", name) for name in in_alerts} <= told
     assert set(re.findall(r"`(diffor_\w+)`", (ROOT / "docs" / "serving.md").read_text())) == told

@@ -1,16 +1,14 @@
 """What docs/serving.md shows is what the server takes and gives."""
 
-import asyncio
 import json
 import re
 from pathlib import Path
 
-import httpx
 import pytest
+from serving import predict
 
 pytest.importorskip("fastapi")
 
-from diffor.serving.server.application import make_application
 from diffor.serving.server.description import Limits
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
@@ -19,16 +17,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
 def test_the_examples_are_those_of_a_real_server(flat_model):
     request, answer, refusal = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
 
-    async def ask():
-        app = make_application(flat_model[1])
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
-            good = await client.post("/predict", json=request)
-            without_city = {name: value for name, value in request["rows"][0].items() if name != "city"}
-            bad = await client.post("/predict", json={"rows": [without_city]})
-        await app.state.service.close()
-        return good.json(), bad.json()
-
-    good, bad = asyncio.run(ask())
+    without_city = {name: value for name, value in request["rows"][0].items() if name != "city"}
+    good, bad = (found.json() for found in predict(flat_model[1], request, {"rows": [without_city]}))
     assert list(good) == list(answer)
     (found,), (shown,) = good["predictions"], answer["predictions"]
     assert list(found) == list(shown)

@@ -37,14 +37,6 @@ def make(**settings):
     return DiffoRRegressor("fast", bounds=(0, 100), **(FEW | settings))
 
 
-@pytest.mark.parametrize("encoder", IMAGE_ENCODERS)
-def test_every_network(faces, tmp_path, encoder):
-    _, paths, y = faces
-    settings = {"image_settings": {"side": 33, "crop": 1.0, "n_workers": 0}, "batch_size": 8, "max_steps": 1}
-    model = make(encoder=encoder, encoder_settings=OF_NETWORKS.get(encoder, {}), **settings).fit(paths[:24], y[:24])
-    check_values(model, tmp_path, paths[24:30], OF_IMAGES)
-
-
 def disturb_norms(network):
     for norm in (module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)):
         for part in (norm.weight, norm.running_var):
@@ -53,10 +45,9 @@ def disturb_norms(network):
             torch.nn.init.normal_(part, 0, 0.3)
 
 
-@pytest.mark.parametrize("side", [32, 45])  # EfficientNet pads odd sides more at their end
-@pytest.mark.parametrize("options", [{"width": 8, "pooling": "mean+max"}, {}], ids=str)
+@pytest.mark.parametrize(("side", "options"), [(45, {"width": 8, "pooling": "mean+max"}), (32, {})], ids=str)
 @pytest.mark.parametrize("name", IMAGE_ENCODERS)
-def test_features_of_every_network(name, options, side):
+def test_features_of_every_network(name, options, side):  # EfficientNet pads odd sides more at their end
     torch.manual_seed(0)
     encoder = make_image_encoder(name, **options, **OF_NETWORKS.get(name, {})).eval()
     if name != "efficientnet-lite0":  # whose weights are ImageNet's; others have norms that do nothing yet
@@ -73,10 +64,9 @@ def test_features_of_every_network(name, options, side):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * spread)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "mean+max"])
-def test_images_alone_need_nothing_but_pixels(faces, tmp_path, pooling):
+def test_images_alone_need_nothing_but_pixels(faces, tmp_path):
     _, paths, y = faces
-    model = make(encoder_settings={"n_channels": 4, "pooling": pooling}).fit(paths, y)
+    model = make(encoder_settings={"n_channels": 4, "pooling": "mean+max"}).fit(paths, y)
     check_values(model, tmp_path, paths[:20], OF_IMAGES)
     inputs = {port.name: port.shape for port in open_program(tmp_path / "model.onnx").get_inputs()}
     assert inputs == {"pixels": ["rows", 3, 16, 16]}
@@ -84,8 +74,9 @@ def test_images_alone_need_nothing_but_pixels(faces, tmp_path, pooling):
     assert json.loads(facts.value)["images"]["side"] == 16
 
 
-@pytest.mark.parametrize("columns", [["height", "kind"], ["height"], ["kind"]])
-@pytest.mark.parametrize("is_frozen", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "is_frozen"), [(["height", "kind"], False), (["kind"], False), (["height", "kind"], True)]
+)
 def test_images_beside_columns(faces, face_weights, table, tmp_path, columns, is_frozen):
     rows, y = table[["path", *columns]], faces[2]
     settings = {"encoder_weights": face_weights, "freeze_backbone": True} if is_frozen else {}

@@ -35,6 +35,8 @@ def test_the_file_describes_itself(model, tmp_path):
     assert facts["columns"]["categories"] == [{"name": "city", "levels": ["Lima", "Oslo", "Rome"]}]
     assert (facts["bounds"], facts["quantiles"], facts["coverage"]) == ([-50, 50], [0.1, 0.9], 0.8)
     assert facts["versions"]["diffor"] == diffor.__version__
+    written = onnx.load(tmp_path / "model.onnx")
+    assert {node.domain for node in written.graph.node} <= {"", "ai.onnx.ml"}  # standard operators
     n_knots = len(model.predict_distribution(X[:1]).knots)
     shapes = {port.name: port.shape for port in (*session.get_inputs(), *session.get_outputs())}
     assert shapes == {
@@ -44,18 +46,12 @@ def test_the_file_describes_itself(model, tmp_path):
     }  # fmt: skip
 
 
-def test_the_file_holds_standard_operators_only(model, tmp_path):
-    export_model(model, tmp_path / "model.onnx")
-    written = onnx.load(tmp_path / "model.onnx")
-    assert {node.domain for node in written.graph.node} <= {"", "ai.onnx.ml"}
-
-
 def test_a_model_must_be_fitted(tmp_path):
     with pytest.raises(NotFittedError):
         export_model(DiffoRRegressor("fast"), tmp_path / "model.onnx")
 
 
-@pytest.mark.parametrize("method", ["cread", "quantile-regression", "diffor-paper"])
+@pytest.mark.parametrize("method", ["quantile-regression", "diffor-paper"])
 def test_methods_that_cannot_be_exported_are_named_with_the_one_that_can(method, tmp_path):
     fitted = OrdinalRegressor(method, preset="fast", encoder="plain", **TINY).fit(X, np.abs(Y))
     with pytest.raises(ExportError, match=rf"only methods with borders .* but got '{method}'; fit diffor"):

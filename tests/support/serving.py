@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -9,7 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,14 +59,58 @@ class Served:
         return self.process.wait(timeout=60)
 
 
-@contextlib.contextmanager
-def serve_here(model: Any, places: Any = None, drain_seconds: float = 0.0, **settings: Any) -> Iterator[Any]:
-    """Run a server in a thread of this process until the block ends; its address, port and service."""
-    from diffor.serving.server.application import make_application
-    from diffor.serving.server.running import make_server
-    from diffor.serving.server.sockets import bind
+def make_app(model: Any, limits: Any = None, hosts: list[str] | None = None) -> Any:
+    """The application of a model, in this process."""
+    from diffor.serving.server.application import serve_loaded
+    from diffor.serving.server.description import Limits
+    from diffor.serving.server.loaded import Identity, Loaded
+    from diffor.serving.server.metrics import Metrics
 
-    app = make_application(model, **settings)
+    limits, metrics = limits or Limits(), Metrics()
+    return serve_loaded(
+        Loaded(model, None, limits, 0.002, {}, Identity("model"), metrics), limits, metrics, hosts=hosts
+    )
+
+
+def send(model: Any, *requests: tuple[str, str, dict[str, Any]], **settings: Any) -> list[httpx.Response]:
+    """The answers of a model's application to requests, each a method, a path, and what else httpx takes."""
+
+    async def ask() -> list[httpx.Response]:
+        app = make_app(model, **settings)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            answers = [await client.request(method, path, **more) for method, path, more in requests]
+        await app.state.service.close()
+        return answers
+
+    return asyncio.run(ask())
+
+
+def predict(model: Any, *bodies: dict[str, Any], **settings: Any) -> list[httpx.Response]:
+    """The answers to requests for predictions, by their JSON."""
+    return send(model, *(("POST", "/predict", {"json": body}) for body in bodies), **settings)
+
+
+def told(answer: httpx.Response) -> str:
+    """What a refusal says first."""
+    return str(answer.json()["detail"][0]["msg"])
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for something to be so, half a minute at most."""
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen within thirty seconds")
+
+
+@contextlib.contextmanager
+def serve_here(model: Any, places: Any = None, drain_seconds: float = 0.0) -> Iterator[Any]:
+    """Run a server in a thread of this process until the block ends; its address, port and service."""
+    from diffor.serving.server.running import bind, make_server
+
+    app = make_app(model)
     server = make_server(app, places, drain_seconds)
     listening = bind("127.0.0.1", 0)
     port = listening.getsockname()[1]

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -16,8 +16,17 @@ import numpy as np
 import pandas as pd
 
 from diffor.files import tables
-from diffor.serving.scoring.output_folder import opened_folder
-from diffor.serving.scoring.shards import Answer, Job, Outcome, Shard, find_inputs, plan_shards
+from diffor.serving.scoring.output_folder import opened_folder, remove_unfinished
+from diffor.serving.scoring.shards import (
+    MAX_DEATHS,
+    Answer,
+    Job,
+    Outcome,
+    Shard,
+    committed_rows,
+    find_inputs,
+    plan_shards,
+)
 
 N_FILES, FILE_ROWS, GROUP_ROWS = 4, 60, 20
 
@@ -121,3 +130,44 @@ def is_complete(job: Job, shards: Sequence[Shard], outcomes: Sequence[Outcome]) 
 def unfinished(folder: Path) -> list[str]:
     """Temporary files of outputs."""
     return [path.name for path in folder.rglob(".*.parquet")]
+
+
+def check_killed(score: Callable[[Job, Sequence[Shard]], list[Outcome]], folder: Path, n_kills: int) -> None:
+    """Workers are killed in the middle of a shard: no row is lost, and none is there twice."""
+    shards = plan(folder / "in")
+    job = Job(Killed(shards[3].output, folder / "marks", n_kills), folder / "out", "run")
+    assert is_complete(job, shards, score(job, shards))
+    marks = [int(path.name) for path in (folder / "marks").iterdir()]
+    assert len(marks) == n_kills
+    assert os.getpid() not in marks
+    remove_unfinished(folder / "out", [shard.output for shard in shards])
+    assert not unfinished(folder / "out")
+
+
+def check_deadly(score: Callable[[Job, Sequence[Shard]], list[Outcome]], folder: Path, cause: str) -> None:
+    """A shard that kills every worker, and one that fails, are given up; all others are done."""
+    shards = plan(folder / "in")
+    victim = shards[3].output
+    (failed,) = _failures(score, Job(Killed(victim, folder / "marks", 100), folder / "out", "run"), shards, victim)
+    assert failed == (
+        f"{shards[3].source} must be scored by a process that lives to its end, but {MAX_DEATHS} died over {victim}, "
+        f"the last one {cause}; if memory ran out, use fewer --workers"
+    )
+    assert len(list((folder / "marks").iterdir())) == MAX_DEATHS
+    remove_unfinished(folder / "out", [shard.output for shard in shards])
+    assert not list((folder / "out").glob(".*"))
+    victim = shards[0].output
+    (failed,) = _failures(score, Job(Failing(victim, "broken"), folder / "out", "another run"), shards, victim)
+    assert failed == f"{shards[0].source} cannot be scored (RuntimeError: broken)"
+    assert pd.read_parquet(folder / "out" / shards[1].output)["id"].tolist() == list(range(40, 60))
+
+
+def _failures(
+    score: Callable[[Job, Sequence[Shard]], list[Outcome]], job: Job, shards: Sequence[Shard], victim: str
+) -> list[str]:
+    outcomes = score(job, shards)
+    assert {outcome.output for outcome in outcomes if outcome.error is None} == {one.output for one in shards} - {
+        victim
+    }
+    assert committed_rows(job, next(one for one in shards if one.output == victim)) is None
+    return [outcome.error for outcome in outcomes if outcome.error is not None]

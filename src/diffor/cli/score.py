@@ -47,7 +47,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--out", required=True, metavar="DIR", help="folder of Parquet files to write")
     command.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="processes of this machine (default), or Ray Data"
+        "--engine", choices=("local", "ray"), default="local", help="processes of this machine (default), or Ray"
     )
     command.add_argument(
         "--workers", type=as_count, metavar="N", help="processes of one thread each (default: as many as cores)"

@@ -171,7 +171,7 @@ def _hosts(host: str, others: list[str]) -> list[str] | None:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    from diffor.serving.server.sockets import bind
+    from diffor.serving.server.running import bind
 
     try:
         return bind(host, port)
@@ -183,7 +183,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _adopt(number: int) -> socket.socket:
-    from diffor.serving.server.sockets import adopt
+    from diffor.serving.server.running import adopt
 
     try:
         return adopt(number)

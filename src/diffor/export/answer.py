@@ -14,11 +14,10 @@ from diffor.estimators.cross_fitted import LEAST, LEAST_SPREAD, CrossFitted
 from diffor.estimators.grades import GradeEstimator
 from diffor.estimators.values import ValueEstimator
 from diffor.export.columns import RawColumns, TableRows, read_columns
-from diffor.export.graph import DOUBLE, WHOLE, Graph, Value
+from diffor.export.graph import DOUBLE, WHOLE, ExportError, Graph, Value
 from diffor.export.images import encode_images, read_pixels
 from diffor.export.networks import ask_folds, ask_once, encode
 from diffor.export.priors import ask_priors
-from diffor.export.refusal import ExportError
 from diffor.methods import METHODS
 from diffor.methods.diffor.borders import Borders
 
@@ -81,9 +80,17 @@ def write_heights(graph: Graph, model: Estimator, knots: Knots) -> Value:
     network, source, width = model.model_, knots.source, len(knots.source)
     if isinstance(network, CrossFitted):
         assert rows is not None
-        below, weights = _ask_kinds(network, model, rows, source), _weights(network)
+        prior = None
+        if model.priors_ is not None and any(kind.factors.shape[1] for kind in network.networks):
+            prior = ask_priors(rows, model.priors_)
+        below = [ask_folds(kind, rows, prior, source) for kind in network.networks]  # each (K, n, m)
+        sizes = np.array([kind.n_folds for kind in network.networks], dtype=np.int64)
+        weights = np.repeat(network.weights.cpu().numpy() / sizes, sizes)
     else:
-        below = [_ask_member(member, pixels, rows, source).reshape(1, -1, width) for member in network.models]
+        below = []
+        for member in network.models:
+            features = _features(member.encoder, pixels, rows)
+            below.append(ask_once(cast(Any, member.method), features, source).reshape(1, -1, width))
         weights = np.full(len(below), 1 / len(below))
     ends = (source == 0, source == source.max())  # nothing lies below the first, everything below the last
     if not below:  # all targets were equal
@@ -100,20 +107,6 @@ def write_heights(graph: Graph, model: Estimator, knots: Knots) -> Value:
     low, high = np.where(ends[0], 0.0, low), np.where(ends[1], 1.0, high)
     bounds = [graph.constant(part.astype(np.float32)) for part in (low, high)]
     return heights.at_least(bounds[0]).at_most(bounds[1]).cast(DOUBLE)
-
-
-def _weights(network: CrossFitted) -> Array:
-    """How much each network counts. **Shape:** -> ``(networks,)``."""
-    sizes = np.array([kind.n_folds for kind in network.networks], dtype=np.int64)
-    return np.repeat(network.weights.cpu().numpy() / sizes, sizes)
-
-
-def _ask_kinds(network: CrossFitted, model: Estimator, rows: TableRows, source: Array) -> list[Value]:
-    """Minus the logits of all kinds of networks. **Shape:** -> each ``(K, n, m)``."""
-    prior = None
-    if model.priors_ is not None and any(kind.factors.shape[1] for kind in network.networks):
-        prior = ask_priors(rows, model.priors_)
-    return [ask_folds(kind, rows, prior, source) for kind in network.networks]
 
 
 def _recalibrate(heights: Value, network: CrossFitted, source: Array) -> tuple[Value, float]:
@@ -143,11 +136,6 @@ def read_rows(graph: Graph, model: Estimator) -> tuple[Value | None, TableRows |
     if pixels is not None and not model.inputs_.columns:
         return pixels, None
     return pixels, read_columns(graph, model.inputs_, raw_columns_of(model), features)
-
-
-def _ask_member(member: Any, pixels: Value | None, rows: TableRows | None, source: Array) -> Value:
-    """Minus the logits of one member of an ensemble. **Shape:** -> ``(n, m)``."""
-    return ask_once(member.method, _features(member.encoder, pixels, rows), source)
 
 
 def _features(encoder: Encoder, pixels: Value | None, rows: TableRows | None) -> Value:

@@ -17,8 +17,7 @@ from diffor.encoders.tabular.inputs import (
     CategoryColumn,
     NumericColumn,
 )
-from diffor.export.graph import DOUBLE, FLOAT, LEARNING, TEXT, TRUTH, WHOLE, Graph, Value
-from diffor.export.refusal import ExportError
+from diffor.export.graph import DOUBLE, FLOAT, LEARNING, TEXT, TRUTH, WHOLE, ExportError, Graph, Value
 
 NUMBERS, CATEGORIES = "numbers", "categories"
 """Names of the program's inputs: numbers, missing ones NaN, and texts."""
@@ -42,12 +41,11 @@ class RawColumns:
 
         Columns that keep no list of their levels are refused.
         """
-        read = [
-            (place, one)
-            for place, one in enumerate(inputs.columns)
-            if isinstance(one, NumericColumn) and not one.is_constant
-        ]
-        numbers, from_images = [one for _, one in read], [place for place, _ in read if place < n_features]
+        numbers, from_images = [], []
+        for place, one in enumerate(inputs.columns):
+            if isinstance(one, NumericColumn) and not one.is_constant:
+                numbers.append(one)
+                from_images += [place] if place < n_features else []
         categories = [one for one in inputs.columns if isinstance(one, CategoryColumn)]
         for column in categories:
             if column.levels is None:
@@ -129,11 +127,6 @@ def _scale_numbers(graph: Graph, columns: list[NumericColumn], raw: Value) -> Va
     flagged = [place for place, column in enumerate(columns) if column.has_missing]
     if not flagged:
         return scaled
-    flags = is_missing.cast(FLOAT).take(flagged)
-    order, n_flags = [], 0
-    for place, column in enumerate(columns):  # the flag of a column follows its number
-        order.append(place)
-        if column.has_missing:
-            order.append(len(columns) + n_flags)
-            n_flags += 1
-    return graph.concat([scaled, flags]).take(order)
+    # The flag of a column follows its number.
+    order = np.argsort([*range(len(columns)), *flagged], kind="stable")
+    return graph.concat([scaled, is_missing.cast(FLOAT).take(flagged)]).take(order)

@@ -6,14 +6,18 @@ with ``dynamo=True`` takes 2.5 s for one encoder of tables, .8 s for a second on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from diffor.errors import UserError
+
 Array = NDArray[Any]
+Shape = tuple[int | None, ...]
+"""Of an input or output of the program; None is an extent that may be any, the number of rows."""
 
 OPSET, LEARNING_OPSET, IR_VERSION = 20, 3, 10
 """Versions of the operators and of the file, which every onnxruntime from 1.18 on reads."""
@@ -24,6 +28,19 @@ FLOAT, DOUBLE, WHOLE, BYTE, TRUTH, TEXT = (
 )
 
 
+class ExportError(UserError):
+    """Something cannot be exported; the message names it and the cure."""
+
+
+def _operator(op: str, dtype: np.dtype[Any] | None = None) -> Callable[[Value, Value | float], Value]:
+    """An operator of two values, or of a value and a number, which takes the kind of the value."""
+
+    def apply(one: Value, other: Value | float) -> Value:
+        return one.graph.apply(op, one, one.beside(other), dtype=dtype)
+
+    return apply
+
+
 @dataclass(frozen=True)
 class Value:
     """A tensor that the program computes; arithmetic on it writes further nodes.
@@ -32,7 +49,7 @@ class Value:
 
     >>> graph = Graph()
     >>> value = graph.input("x", FLOAT, (None, 3))
-    >>> (value * 2.0 + 1.0).dtype, [node.op for node in graph.nodes]
+    >>> (value * 2.0 + 1.0).dtype, [node.op_type for node in graph.nodes]
     (dtype('float32'), ['Mul', 'Add'])
     """
 
@@ -40,46 +57,21 @@ class Value:
     name: str
     dtype: np.dtype[Any]
 
-    def __add__(self, other: Value | float) -> Value:
-        return self.graph.apply("Add", self, self._beside(other))
-
-    def __sub__(self, other: Value | float) -> Value:
-        return self.graph.apply("Sub", self, self._beside(other))
-
-    def __mul__(self, other: Value | float) -> Value:
-        return self.graph.apply("Mul", self, self._beside(other))
-
-    def __truediv__(self, other: Value | float) -> Value:
-        return self.graph.apply("Div", self, self._beside(other))
-
-    def __matmul__(self, other: Value) -> Value:
-        return self.graph.apply("MatMul", self, other)
-
-    def __lt__(self, other: Value | float) -> Value:
-        return self.graph.apply("Less", self, self._beside(other), dtype=TRUTH)
-
-    def __le__(self, other: Value | float) -> Value:
-        return self.graph.apply("LessOrEqual", self, self._beside(other), dtype=TRUTH)
+    __add__, __sub__, __mul__, __truediv__ = _operator("Add"), _operator("Sub"), _operator("Mul"), _operator("Div")
+    __matmul__, __lt__, __le__ = _operator("MatMul"), _operator("Less", TRUTH), _operator("LessOrEqual", TRUTH)
+    equals = _operator("Equal", TRUTH)
+    """Whether the elements are equal."""
+    at_least, at_most = _operator("Max"), _operator("Min")
+    """The larger and the smaller of both."""
 
     def __rsub__(self, other: float) -> Value:
-        return self.graph.apply("Sub", self._beside(other), self)
+        return self.beside(other) - self
 
     def __rtruediv__(self, other: float) -> Value:
-        return self.graph.apply("Div", self._beside(other), self)
+        return self.beside(other) / self
 
-    def equals(self, other: Value | float) -> Value:
-        """Whether the elements are equal."""
-        return self.graph.apply("Equal", self, self._beside(other), dtype=TRUTH)
-
-    def at_least(self, other: Value | float) -> Value:
-        """The larger of both."""
-        return self.graph.apply("Max", self, self._beside(other))
-
-    def at_most(self, other: Value | float) -> Value:
-        """The smaller of both."""
-        return self.graph.apply("Min", self, self._beside(other))
-
-    def _beside(self, other: Value | float) -> Value:
+    def beside(self, other: Value | float) -> Value:
+        """Another value, or a number as one of the same kind."""
         return other if isinstance(other, Value) else self.graph.constant(np.asarray(other, dtype=self.dtype))
 
     def cast(self, dtype: np.dtype[Any]) -> Value:
@@ -110,8 +102,7 @@ class Value:
 
     def clip(self, low: float, high: float) -> Value:
         """The value, not below ``low`` and not above ``high``."""
-        bounds = (self.graph.constant(np.asarray(bound, dtype=self.dtype)) for bound in (low, high))
-        return self.graph.apply("Clip", self, *bounds)
+        return self.graph.apply("Clip", self, self.beside(low), self.beside(high))
 
     def sum(self, axis: int, keepdims: bool = False) -> Value:
         """Sum along an axis."""
@@ -136,57 +127,45 @@ class Value:
         """``x * sigmoid(x)``."""
         return self * self.sigmoid()
 
-    def normed(self, width: int, scale: Array | None = None, shift: Array | None = None) -> Value:
-        """The last axis, of ``width``, with mean 0 and variance 1, then scaled and shifted."""
-        # The shift may be left out by the standard, but onnxruntime 1.18 ends the process then.
-        weights = np.ones(width) if scale is None else scale, np.zeros(width) if shift is None else shift
-        constants = [self.graph.constant(part.astype(np.float32)) for part in weights]
+    def relu(self) -> Value:
+        """What is above zero."""
+        return self.graph.apply("Relu", self)
+
+    def normed(self, scale: Array, shift: Array) -> Value:
+        """The last axis with mean 0 and variance 1, then scaled and shifted."""
+        constants = [self.graph.constant(part.astype(np.float32)) for part in (scale, shift)]
         return self.graph.apply("LayerNormalization", self, *constants, axis=-1, epsilon=1e-5)
 
     def linear(self, weight: Array, bias: Array) -> Value:
         """``x @ weight.T + bias`` with a layer's weights. **Shape:** ``(n, d)``, ``(w, d)``, ``(w,)`` -> ``(n, w)``."""
-        matrix, shift = (
-            self.graph.constant(part.astype(np.float32)) for part in (np.ascontiguousarray(weight.T), bias)
-        )
-        return self.graph.apply("Gemm", self, matrix, shift)
-
-
-class Node(NamedTuple):
-    """One operator with what it reads and writes."""
-
-    op: str
-    domain: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: dict[str, Any]
-
-
-class Port(NamedTuple):
-    """An input or output of the program; None is an extent that may be any, the number of rows."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int | None, ...]
+        parts = [np.ascontiguousarray(weight.T), bias]
+        return self.graph.apply("Gemm", self, *(self.graph.constant(part.astype(np.float32)) for part in parts))
 
 
 class Graph:
     """A program under construction."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self.inputs: list[Port] = []
-        self.outputs: list[Port] = []
+        self.nodes: list[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
         self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[str, Array]] = {}
 
-    def input(self, name: str, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Value:
+    def input(self, name: str, dtype: np.dtype[Any], shape: Shape) -> Value:
         """Something that the caller passes."""
-        self.inputs.append(Port(name, dtype, shape))
+        self.inputs.append(_port(name, dtype, shape))
         return Value(self, name, dtype)
 
-    def output(self, name: str, value: Value, shape: tuple[int | None, ...]) -> None:
+    def output(self, name: str, value: Value, shape: Shape) -> None:
         """Something that the caller gets."""
-        self.nodes.append(Node("Identity", "", (value.name,), (name,), {}))
-        self.outputs.append(Port(name, value.dtype, shape))
+        self._add("Identity", [value.name], [name])
+        self.outputs.append(_port(name, value.dtype, shape))
+
+    def _add(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> None:
+        from onnx import helper
+
+        # Some versions of onnxruntime make names of their own from these, so each node has one.
+        self.nodes.append(helper.make_node(op, inputs, outputs, f"node_{len(self.nodes)}", **attributes))
 
     def constant(self, array: Array) -> Value:
         """Numbers or texts that are part of the program; equal ones are kept once."""
@@ -196,23 +175,18 @@ class Graph:
         return Value(self, name, array.dtype)
 
     def apply(
-        self,
-        op: str,
-        *inputs: Value,
-        dtype: np.dtype[Any] | None = None,
-        domain: str = "",
-        **attributes: Any,
+        self, op: str, *inputs: Value, dtype: np.dtype[Any] | None = None, domain: str = "", **attributes: Any
     ) -> Value:
         """The result of an operator, of the kind of its first input unless told otherwise."""
         name = f"{op}_{len(self.nodes)}"
-        self.nodes.append(Node(op, domain, tuple(value.name for value in inputs), (name,), attributes))
+        self._add(op, [value.name for value in inputs], [name], domain=domain, **attributes)
         return Value(self, name, inputs[0].dtype if dtype is None else dtype)
 
     def sort(self, rows: Value, width: int) -> tuple[Value, Value]:
         """The ``width`` elements of each row from low to high, and where they stood. **Shape:** ``(n, width)`` each."""
-        names = tuple(f"TopK_{len(self.nodes)}_{part}" for part in ("values", "places"))
+        names = [f"TopK_{len(self.nodes)}_{part}" for part in ("values", "places")]
         size = self.constant(np.array([width], dtype=np.int64))
-        self.nodes.append(Node("TopK", "", (rows.name, size.name), names, {"axis": -1, "largest": 0, "sorted": 1}))
+        self._add("TopK", [rows.name, size.name], names, axis=-1, largest=0, sorted=1)
         return Value(self, names[0], rows.dtype), Value(self, names[1], WHOLE)
 
     def concat(self, parts: Sequence[Value], axis: int = 1) -> Value:
@@ -227,19 +201,8 @@ class Graph:
         """The finished program as the content of an ONNX file."""
         from onnx import checker, helper, numpy_helper
 
-        graph = helper.make_graph(
-            [
-                # Some versions of onnxruntime make names of their own from these, so each node has one.
-                helper.make_node(
-                    node.op, node.inputs, node.outputs, f"node_{place}", "", node.domain, **node.attributes
-                )
-                for place, node in enumerate(self.nodes)
-            ],
-            "diffor",
-            [_as_proto(port) for port in self.inputs],
-            [_as_proto(port) for port in self.outputs],
-            [numpy_helper.from_array(array, name) for name, array in self.constants.values()],
-        )
+        constants = [numpy_helper.from_array(array, name) for name, array in self.constants.values()]
+        graph = helper.make_graph(self.nodes, "diffor", self.inputs, self.outputs, constants)
         versions = [helper.make_opsetid("", OPSET), helper.make_opsetid(LEARNING, LEARNING_OPSET)]
         model = helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION, producer_name="diffor")
         helper.set_model_props(model, metadata)
@@ -247,8 +210,8 @@ class Graph:
         return bytes(model.SerializeToString())
 
 
-def _as_proto(port: Port) -> Any:
+def _port(name: str, dtype: np.dtype[Any], shape: Shape) -> Any:
     from onnx import helper
 
-    shape = ["rows" if extent is None else extent for extent in port.shape]
-    return helper.make_tensor_value_info(port.name, helper.np_dtype_to_tensor_dtype(port.dtype), shape)
+    extents = ["rows" if extent is None else extent for extent in shape]
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), extents)

@@ -13,9 +13,8 @@ from diffor.encoders.images.convnets import BasicBlock, Bottleneck, ResNet, Smal
 from diffor.encoders.images.efficientnet import EfficientNetLite0, SamePadConv
 from diffor.encoders.images.inputs import ImageInputs
 from diffor.encoders.images.networks import IMAGE_ENCODERS, ImageEncoder
-from diffor.export.graph import BYTE, FLOAT, Graph, Value
+from diffor.export.graph import BYTE, FLOAT, ExportError, Graph, Value
 from diffor.export.networks import as_array, linear
-from diffor.export.refusal import ExportError
 
 PIXELS = "pixels"
 """Name of the program's input of images."""
@@ -55,7 +54,7 @@ def encode_images(encoder: Encoder, pixels: Value) -> Value:
         return features
     norm: Any = encoder.neck[0]
     layer: Any = encoder.neck[1]
-    return linear(features.normed(count, as_array(norm.weight), as_array(norm.bias)), layer).silu()
+    return linear(features.normed(as_array(norm.weight), as_array(norm.bias)), layer).silu()
 
 
 # --- layers ---
@@ -76,22 +75,18 @@ def _convolve(maps: Value, layer: Any, norm: Any) -> Value:
     return maps.graph.apply("Conv", maps, *constants, strides=[*layer.stride], group=layer.groups, **around)
 
 
-def _relu(maps: Value) -> Value:
-    return maps.graph.apply("Relu", maps)
-
-
 def _small(network: Any, maps: Value) -> Value:
     for layer in network.layers:
         if isinstance(layer, nn.Sequential):
-            maps = _relu(_convolve(maps, layer[0], layer[1]))
+            maps = _convolve(maps, layer[0], layer[1]).relu()
         else:
             first, norm, _, second, last = layer.change
-            maps = _relu(maps + _convolve(_relu(_convolve(maps, first, norm)), second, last))
+            maps = (maps + _convolve(_convolve(maps, first, norm).relu(), second, last)).relu()
     return maps
 
 
 def _resnet(network: Any, maps: Value) -> Value:
-    maps = _relu(_convolve(maps, network.conv1, network.bn1))
+    maps = _convolve(maps, network.conv1, network.bn1).relu()
     pool = network.maxpool
     maps = maps.graph.apply("MaxPool", maps, kernel_shape=[pool.kernel_size] * 2, strides=[pool.stride] * 2,
                             pads=[pool.padding] * 4)  # fmt: skip
@@ -105,12 +100,12 @@ def _residual(block: BasicBlock | Bottleneck, maps: Value) -> Value:
     around = maps
     if isinstance(block.downsample, nn.Sequential):
         around = _convolve(maps, block.downsample[0], block.downsample[1])
-    change = _relu(_convolve(maps, block.conv1, block.bn1))
+    change = _convolve(maps, block.conv1, block.bn1).relu()
     if isinstance(block, Bottleneck):
-        change = _convolve(_relu(_convolve(change, block.conv2, block.bn2)), block.conv3, block.bn3)
+        change = _convolve(_convolve(change, block.conv2, block.bn2).relu(), block.conv3, block.bn3)
     else:
         change = _convolve(change, block.conv2, block.bn2)
-    return _relu(change + around)
+    return (change + around).relu()
 
 
 def _efficientnet(network: Any, maps: Value) -> Value:

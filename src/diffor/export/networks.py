@@ -17,8 +17,7 @@ from diffor.core.method import Encoder
 from diffor.encoders.tabular.fold_networks import LARGEST_LOGIT, LOGIT_OF_NORMAL, FoldNetworks
 from diffor.encoders.tabular.networks import PeriodicEmbedding, PiecewiseEmbedding, TabularEncoder
 from diffor.export.columns import TableRows
-from diffor.export.graph import Value
-from diffor.export.refusal import ExportError
+from diffor.export.graph import ExportError, Value
 from diffor.methods.diffor.one_call import OneCall
 
 Array = NDArray[Any]
@@ -36,11 +35,6 @@ def linear(value: Value, layer: nn.Linear) -> Value:
     """A layer. **Shape:** ``(n, d)`` -> ``(n, w)``."""
     bias = np.zeros(layer.out_features) if layer.bias is None else as_array(layer.bias)
     return value.linear(as_array(layer.weight), bias)
-
-
-def relu(value: Value) -> Value:
-    """What is above zero."""
-    return value.graph.apply("Relu", value)
 
 
 def at_knots(weights: Array, source: Array, ends: float = 0.0) -> Array:
@@ -116,10 +110,10 @@ def ask_once(method: OneCall, features: Value, source: Array) -> Value:
     layers: Any = method.blocks
     hidden = linear(features, layers[0])
     for norm, first, _, _, second in list(layers)[1:]:
-        normed = hidden.normed(first.in_features, as_array(norm.weight), as_array(norm.bias))
-        hidden = linear(relu(linear(normed, first)), second) + hidden
+        normed = hidden.normed(as_array(norm.weight), as_array(norm.bias))
+        hidden = linear(linear(normed, first).relu(), second) + hidden
     of_hidden = at_knots(as_array(method.out.weight).T, source)
-    return relu(hidden).linear(of_hidden.T, np.zeros(len(source))) + answer
+    return hidden.relu().linear(of_hidden.T, np.zeros(len(source))) + answer
 
 
 # --- cross-fitted networks ---

@@ -1,4 +1,4 @@
-"""Programs as ONNX files, with what their users need to know written inside."""
+"""Programs as ONNX files, with what their users need to know written inside, and what they are given."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from diffor.encoders.tabular.inputs import as_categories
 from diffor.errors import UserError
 from diffor.estimators.conformal import check_coverage
 from diffor.estimators.grades import GradeEstimator
-from diffor.export.answer import Estimator, borders_of, raw_columns_of, write_grades
-from diffor.export.graph import Graph
-from diffor.export.images import describe_pixels
-from diffor.export.refusal import ExportError
+from diffor.export.answer import Estimator, borders_of, count_features, raw_columns_of, write_grades
+from diffor.export.columns import CATEGORIES, NUMBERS
+from diffor.export.graph import ExportError, Graph
+from diffor.export.images import PIXELS, describe_pixels
 from diffor.export.values import write_values
 from diffor.files import provenance
 from diffor.files.atomic import write_atomically
@@ -39,17 +43,10 @@ def export_model(
     borders_of(model)  # refuses what cannot be exported before anything else
     if find_spec("onnx") is None:
         raise ExportError("exporting needs the package onnx, but it is not installed; pip install 'diffor[export]'")
-    content, facts = as_program(model, quantiles, coverage)
-    write_atomically(Path(path), content)
-    return facts
-
-
-def as_program(model: Estimator, levels: Sequence[float], coverage: float) -> tuple[bytes, dict[str, Any]]:
-    """The content of the file and what it says about itself."""
     check_coverage(coverage)
-    wanted = [float(level) for level in levels]
-    if not wanted or not all(0 <= level <= 1 for level in wanted):
-        raise UserError(f"quantile levels must lie in [0, 1], but got {wanted}")
+    levels = [float(level) for level in quantiles]
+    if not levels or not all(0 <= level <= 1 for level in levels):
+        raise UserError(f"quantile levels must lie in [0, 1], but got {levels}")
     graph = Graph()
     facts: dict[str, Any] = {
         "format": FORMAT,
@@ -64,7 +61,29 @@ def as_program(model: Estimator, levels: Sequence[float], coverage: float) -> tu
         write_grades(graph, model)
         facts |= {"grades": [str(grade) for grade in model.grades_.tolist()], "decision": model.decision}
     else:
-        write_values(graph, model, wanted, coverage)
-        facts |= {"bounds": [model.scale_.low, model.scale_.high], "quantiles": wanted, "coverage": coverage,
+        write_values(graph, model, levels, coverage)
+        facts |= {"bounds": [model.scale_.low, model.scale_.high], "quantiles": levels, "coverage": coverage,
                   "is_guaranteed": model.conformal_ is not None}  # fmt: skip
-    return graph.to_bytes({METADATA: json.dumps(facts)}), facts
+    write_atomically(Path(path), graph.to_bytes({METADATA: json.dumps(facts)}))
+    return facts
+
+
+def program_inputs(model: Estimator, X: Any) -> dict[str, NDArray[Any]]:
+    """Images and columns as the program of a model reads them: pixels, numbers and days as float64, all else as texts.
+
+    **Shape:** -> pixels ``(n, 3, side, side)``, numbers ``(n, p)``, categories ``(n, c)``, where the program has them.
+    """
+    rows, columns = model.open_rows(X), raw_columns_of(model)
+    inputs: dict[str, NDArray[Any]] = {} if rows.images is None else {PIXELS: rows.images[:].numpy()}
+    if rows.table is None:
+        return inputs
+    table, n_features = rows.table, count_features(model)
+    fitted = model.inputs_.columns[n_features:]
+    numbers = [column.read(table.iloc[:, fitted.index(column)]) for column in columns.passed]
+    if numbers or not n_features:
+        inputs[NUMBERS] = np.stack(numbers, axis=1) if numbers else np.zeros((len(table), 0))
+    if columns.categories:
+        texts = [as_categories(table.iloc[:, fitted.index(column)]) for column in columns.categories]
+        inputs[CATEGORIES] = np.stack(texts, axis=1)
+        inputs[CATEGORIES][pd.isna(inputs[CATEGORIES])] = columns.missing
+    return inputs

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from diffor.export.columns import TableRows
-from diffor.export.graph import DOUBLE, FLOAT, WHOLE, Value
-from diffor.export.refusal import ExportError
+from diffor.export.graph import DOUBLE, FLOAT, WHOLE, ExportError, Value
 from diffor.export.trees import Forest
 from diffor.priors import FittedPriors
 from diffor.priors.boosting import BoostedTrees
 from diffor.priors.contract import MIN_SPREAD
-from diffor.priors.folds import FoldModels, SpreadModel
+from diffor.priors.folds import FoldModels
 from diffor.priors.gaussian_process import GaussianProcess
 from diffor.priors.kernel import Kernel
 from diffor.priors.process_columns import FAR, Ranks, Standard
@@ -62,12 +61,18 @@ def ask_priors(rows: TableRows, priors: FittedPriors) -> tuple[Value, Value]:
         if isinstance(prior, GaussianProcess):
             places.append(_place_by_process(prior, sheet, first))
         else:
-            places.append(_ask_trees(sheet, [_models(prior)], first, sheet.columns))
+            assert prior.place is not None
+            places.append(_ask_trees(sheet, [prior.place], first, sheet.columns))
         first += len(designs)
     place = rows.graph.concat(places).clip(0.0, 1.0)
     columns = rows.graph.concat([sheet.columns, place.cast(DOUBLE)])
     logs = _ask_trees(sheet, [spread.models for spread in spreads], first, columns)
-    return _apart(place), _apart(_spread_of(logs, spreads))
+    scales = np.array([spread.scale.tolist() for spread in spreads], dtype=np.float32)
+    common, factor = rows.graph.constant(scales[:, 0]), rows.graph.constant(scales[:, 1])
+    spread = ((logs.graph.apply("Exp", logs) + common) * factor).clip(MIN_SPREAD, 1.0)
+    axis = rows.graph.constant(np.array([2]))
+    apart = [rows.graph.apply("Unsqueeze", one.transpose(1, 0), axis) for one in (place, spread)]
+    return apart[0], apart[1]
 
 
 def _checked(prior: object) -> BoostedTrees | GaussianProcess:
@@ -79,21 +84,12 @@ def _checked(prior: object) -> BoostedTrees | GaussianProcess:
     )
 
 
-def _models(prior: BoostedTrees) -> FoldModels:
-    assert prior.place is not None
-    return prior.place
-
-
 def _designs(prior: BoostedTrees | GaussianProcess) -> list[list[Tensor]]:
     """How categories are coded for the place, in one or several ways."""
-    if isinstance(prior, BoostedTrees):
-        return _models(prior).levels
-    return [] if prior.columns is None else [prior.columns.levels]
-
-
-def _apart(answers: Value) -> Value:
-    """One prior after another. **Shape:** ``(n, P)`` -> ``(P, n, 1)``."""
-    return answers.graph.apply("Unsqueeze", answers.transpose(1, 0), answers.graph.constant(np.array([2])))
+    if isinstance(prior, GaussianProcess):
+        return [] if prior.columns is None else [prior.columns.levels]
+    assert prior.place is not None
+    return prior.place.levels
 
 
 def _ask_trees(sheet: Sheet, models: list[FoldModels], first: int, columns: Value) -> Value:
@@ -105,15 +101,6 @@ def _ask_trees(sheet: Sheet, models: list[FoldModels], first: int, columns: Valu
         forest.add_boosted(own.trees, answer, np.concatenate([*parts, [sheet.width + answer]]))
         first += len(own.levels)
     return forest.answer(columns)
-
-
-def _spread_of(logs: Value, models: list[SpreadModel]) -> Value:
-    """The spread from its logarithm. **Shape:** ``(n, P)``, kept."""
-    common, factor = (
-        logs.graph.constant(np.array([model.scale.tolist()[part] for model in models], dtype=np.float32))
-        for part in range(2)
-    )
-    return ((logs.graph.apply("Exp", logs) + common) * factor).clip(MIN_SPREAD, 1.0)
 
 
 # --- Gaussian processes ---

@@ -1,6 +1,5 @@
 """Scoring on a real Ray of one machine, one of whose workers is killed; all tests share it, as it starts slowly."""
 
-import os
 import socket
 import sys
 
@@ -8,21 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import shard_examples
-from shard_examples import Failing, Killed, is_complete, plan, prepare
+from shard_examples import check_deadly, check_killed, prepare
 
 from diffor import DiffoRRegressor
 from diffor.cli.main import main
 from diffor.files.tables import DataError
 from diffor.serving.scoring import ray_engine
-from diffor.serving.scoring.output_folder import remove_unfinished
 from diffor.serving.scoring.ray_engine import score_on_ray
-from diffor.serving.scoring.shards import MAX_DEATHS, Job
 
 
 @pytest.fixture(scope="module")
 def ray():
     pytest.importorskip("pyarrow")
-    pytest.importorskip("ray.data")
+    pytest.importorskip("ray")
     engine = ray_engine._import_ray()
     # Workers of Ray cannot import what lies beside this file.
     engine.cloudpickle.register_pickle_by_value(shard_examples)
@@ -36,42 +33,11 @@ def folder(tmp_path):
 
 
 def test_a_killed_worker_of_ray_loses_no_row_and_doubles_none(ray, folder):
-    shards = plan(folder / "in")
-    job = Job(Killed(shards[3].output, folder / "marks", 1), folder / "out", "run")
-    assert is_complete(job, shards, list(score_on_ray(job, shards, 2, None)))
-    (mark,) = (folder / "marks").iterdir()
-    assert int(mark.name) != os.getpid()
-    # Started again there is nothing to compute, and rows are counted as before.
-    written = {path: path.stat().st_mtime_ns for path in (folder / "out").glob("part-*")}
-    assert is_complete(job, shards, list(score_on_ray(job, shards, 1, None)))
-    assert {path: path.stat().st_mtime_ns for path in (folder / "out").glob("part-*")} == written
+    check_killed(lambda job, shards: list(score_on_ray(job, shards, 2, None)), folder, 1)
 
 
-def test_a_shard_that_kills_every_worker_of_ray_is_given_up_and_the_others_are_done(ray, folder):
-    shards = plan(folder / "in")
-    victim = shards[3].output
-    job = Job(Killed(victim, folder / "marks", 100), folder / "out", "run")
-    outcomes = list(score_on_ray(job, shards, 2, None))
-    (failed,) = [outcome for outcome in outcomes if outcome.error is not None]
-    assert failed.output == victim
-    assert f"but {MAX_DEATHS} died over {victim}, the last one without a word; if memory" in failed.error
-    assert len(list((folder / "marks").iterdir())) == MAX_DEATHS
-    assert len(list((folder / "out").glob(".*.attempt"))) == MAX_DEATHS
-    remove_unfinished(folder / "out", [shard.output for shard in shards])
-    assert not list((folder / "out").glob(".*"))
-    assert {path.name for path in (folder / "out").glob("part-*")} == {shard.output for shard in shards} - {victim}
-
-
-def test_a_shard_that_fails_on_ray_is_named_and_the_others_are_done(ray, folder):
-    shards = plan(folder / "in")
-    job = Job(Failing(shards[0].output, "broken"), folder / "out", "run")
-    outcomes = list(score_on_ray(job, shards, 2, None))
-    assert [outcome.error for outcome in outcomes if outcome.error is not None] == [
-        f"{shards[0].source} cannot be scored (RuntimeError: broken)"
-    ]
-    names = {path.name for path in (folder / "out").glob("part-*")}
-    assert names == {shard.output for shard in shards[1:]}
-    assert pd.read_parquet(folder / "out" / shards[1].output)["id"].tolist() == list(range(40, 60))
+def test_a_shard_that_kills_every_worker_of_ray_or_fails_is_given_up_and_the_others_are_done(ray, folder):
+    check_deadly(lambda job, shards: list(score_on_ray(job, shards, 2, None)), folder, "without a word")
 
 
 def test_the_command_answers_on_ray_as_predict_does(ray, folder, monkeypatch):

@@ -1,22 +1,16 @@
 """What the server answers is what the model says: the same rows, put to it alone or with others."""
 
-from types import SimpleNamespace
-
 import numpy as np
-import pandas as pd
 import pytest
-from serving import PAPER, PLAIN, QUICK, as_rows, make_flats
+from serving import PAPER, PLAIN, QUICK, as_rows
 
 pytest.importorskip("fastapi")
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
-from diffor.core.cdf_prediction import CdfPrediction
-from diffor.core.grades import decide_grades
 from diffor.estimators.chain import trajectory_of
-from diffor.estimators.conformal import Calibration, open_intervals
 from diffor.serving.server.answers import Asked, ModelAnswers, Question
 from diffor.serving.server.columns import columns_of
-from diffor.serving.server.rows import CheckedRows, check_rows
+from diffor.serving.server.rows import check_rows
 
 LEVELS = (0.1, 0.5, 0.123456789)
 
@@ -31,11 +25,6 @@ def question(model, table, side=None, **asked):
 
 def part(answer, name):
     return [prediction[name] for prediction in answer["predictions"]]
-
-
-@pytest.fixture(scope="module")
-def flats():
-    return make_flats()
 
 
 @pytest.fixture(scope="module")
@@ -167,65 +156,3 @@ def test_the_chain_of_a_row_is_that_of_its_model(flats):
             assert step["levels"][-1] == pytest.approx(np.mean(step["values"]), rel=1e-5)
             assert (np.diff([0.0, *step["levels"]]) >= 0).all()
         assert told["steps"][0]["noise"] > 0.9 > 0.1 > told["steps"][-1]["noise"]
-
-
-# Distributions in closed form.
-
-
-class ClosedForm:
-    """A model whose answer is a distribution in closed form that moves with the one column of its rows."""
-
-    default_statistic = "median"
-    settings_ = SimpleNamespace(method="one-call")
-
-    def __init__(self, knots, conformal=None):
-        self.knots, self.conformal_ = np.asarray(knots, dtype=float), conformal
-
-    def predict_distribution(self, X):
-        place = X["size"].to_numpy()[:, None]
-        heights = np.clip((self.knots - 0.5) / 3 + place, 0, 1)
-        heights[:, 0], heights[:, -1] = 0, 1
-        return CdfPrediction(self.knots, heights)
-
-    def predict_opened(self, X, threshold):
-        prediction, bounds = self.predict_distribution(X), (self.knots[0], self.knots[-1])
-        return prediction, None if threshold is None else open_intervals(prediction, threshold, bounds)
-
-
-class ClosedFormGrades(ClosedForm):
-    classes_ = grades_ = np.array(["low", "mid", "high"])
-
-    def predict_distribution(self, X):
-        place = X["size"].to_numpy()
-        columns = [0 * place, place / 2, place / 2, place, place, 0 * place + 1]
-        return CdfPrediction(self.knots, np.stack(columns, axis=1))
-
-    def decide(self, prediction, probabilities, decision=None):
-        return decide_grades(probabilities, "median")
-
-
-def closed_answer(model, sizes, **asked):
-    rows = CheckedRows(pd.DataFrame({"size": sizes}), {})
-    (answer,) = ModelAnswers(model)([Question(rows, Asked(increments=False, **asked))])
-    return answer
-
-
-@pytest.mark.parametrize("scores", [None, np.linspace(-0.5, 0.2, 99)])
-def test_answers_in_closed_form_are_continuous_in_the_columns(scores):
-    calibration = None if scores is None else Calibration.of(scores, (0, 3))
-    model = ClosedForm([0, 0, 1, 2, 2, 3], calibration)
-    sizes = np.linspace(-0.2, 0.4, 40)
-    one, other = (closed_answer(model, sizes + move, coverage=0.8) for move in (0, 1e-11))
-    for name in ("point", "interval"):
-        np.testing.assert_allclose(part(one, name), part(other, name), atol=1e-8)
-    spread = [list(quantiles.values()) for quantiles in part(one, "quantiles")]
-    np.testing.assert_allclose(spread, [list(quantiles.values()) for quantiles in part(other, "quantiles")], atol=1e-8)
-    assert len(np.unique(part(one, "point"))) > 10
-
-
-def test_grades_in_closed_form_have_exact_probabilities():
-    model = ClosedFormGrades([0, 0, 1, 1, 2, 2])
-    answer = closed_answer(model, [0.2, 0.7], levels=None, coverage=0.6)
-    assert list(part(answer, "grades")[0].values()) == pytest.approx([0.1, 0.1, 0.8])
-    assert part(answer, "point") == ["high", "mid"]
-    assert part(answer, "interval") == [["high", "high"], ["low", "mid"]]

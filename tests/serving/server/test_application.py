@@ -1,54 +1,20 @@
 """The application around models of other kinds, and around one that fails."""
 
-import asyncio
-
-import httpx
 import numpy as np
 import pytest
-from serving import PLAIN, QUICK, as_rows, make_flats
+from serving import PLAIN, QUICK, predict, send, told
 
 pytest.importorskip("fastapi")
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
-from diffor.serving.server.application import make_application
-
-
-def send(model, *bodies, path="/predict", get=None):
-    """The answers to several requests that come one after the other."""
-
-    async def ask():
-        app = make_application(model)
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            answers = [await client.post(path, json=body) for body in bodies]
-            if get is not None:
-                answers.append(await client.get(get))
-        await app.state.service.close()
-        return answers
-
-    return asyncio.run(ask())
-
-
-@pytest.fixture(scope="module")
-def flats():
-    return make_flats()
-
-
-@pytest.fixture(scope="module")
-def row(flats):
-    return as_rows(flats[0])[0]
-
-
-def message(answer):
-    return answer.json()["detail"][0]["msg"]
 
 
 def test_grades_have_no_quantiles(flats, row):
     table, price = flats
     model = DiffoRClassifier("fast", **QUICK).fit(table, np.digitize(price, [150, 280]))
-    good, bad = send(model, {"rows": [row]}, {"rows": [row], "quantiles": [0.5]})
+    good, bad = predict(model, {"rows": [row]}, {"rows": [row], "quantiles": [0.5]})
     assert good.json()["predictions"][0]["grades"].keys() == {"0", "1", "2"}
-    assert (bad.status_code, message(bad)) == (
+    assert (bad.status_code, told(bad)) == (
         422,
         "quantiles need a distribution of values, but method 'diffor' predicts grades; read their probabilities",
     )
@@ -56,19 +22,19 @@ def test_grades_have_no_quantiles(flats, row):
 
 def test_points_have_neither_quantiles_nor_intervals(flats, row):
     model = OrdinalRegressor("value-squared", **PLAIN).fit(*flats)
-    good, quantiles, interval = send(
+    good, quantiles, interval = predict(
         model, {"rows": [row]}, {"rows": [row], "quantiles": [0.5]}, {"rows": [row], "coverage": 0.9}
     )
     assert good.json()["coverage"] is None
-    assert message(quantiles) == (
+    assert told(quantiles) == (
         "quantiles need a distribution of values, but method 'value-squared' predicts a point; leave them out"
     )
-    assert message(interval) == (
+    assert told(interval) == (
         "an interval needs a distribution, but method 'value-squared' predicts a point; leave coverage out, or "
         "fit with --calibration"
     )
     model.conformalize(*flats)
-    (calibrated,) = send(model, {"rows": [row], "coverage": 0.9})
+    (calibrated,) = predict(model, {"rows": [row], "coverage": 0.9})
     assert calibrated.json()["predictions"][0]["interval"] == model.predict_interval(flats[0][:1], 0.9)[0].tolist()
 
 
@@ -83,26 +49,18 @@ def test_a_model_that_fails_is_the_servers_fault_and_ends_nothing(flats, row, mo
         return answer(*given, **side)
 
     monkeypatch.setattr(model, "predict_opened", fail_once)
-    failed, good, figures = send(model, {"rows": [row]}, {"rows": [row]}, get="/metrics")
+    asked = ("POST", "/predict", {"json": {"rows": [{**row, "city": "Paris"}]}})
+    failed, good, figures = send(model, asked, asked, ("GET", "/metrics", {}))
     assert 'diffor_requests_total{path="/predict",status="500"} 1' in figures.text
     assert failed.headers["x-content-type-options"] == "nosniff"
-    assert (failed.status_code, message(failed)) == (
-        500,
-        "the server must answer, but it failed; its log says why",
-    )
+    assert (failed.status_code, told(failed)) == (500, "the server must answer, but it failed; its log says why")
     assert good.status_code == 200
+    assert "'city' is 'Paris', which no training row had" in good.json()["warnings"][0]
 
 
 def test_what_the_model_says_about_rows_is_passed_on(flats, row):
     table, price = flats
     model = OrdinalRegressor("swat-geometric", **PLAIN).fit(table, price, duration=price + 30)
-    without, given = send(model, {"rows": [row]}, {"rows": [{**row, "duration": 300.0}]})
+    without, given = predict(model, {"rows": [row]}, {"rows": [{**row, "duration": 300.0}]})
     assert (without.status_code, given.status_code) == (422, 200)
-    assert "needs the column 'duration' beside features and targets, but no column was given" in message(without)
-
-
-def test_levels_that_training_did_not_have_are_answered_with_a_warning(flats, row):
-    model = DiffoRRegressor("fast", **{**QUICK, "max_steps": 2}).fit(*flats)
-    (answer,) = send(model, {"rows": [{**row, "city": "Paris"}]})
-    assert answer.status_code == 200
-    assert "'city' is 'Paris', which no training row had" in answer.json()["warnings"][0]
+    assert "needs the column 'duration' beside features and targets, but no column was given" in told(without)

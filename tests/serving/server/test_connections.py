@@ -1,11 +1,10 @@
 """Clients that connect and do not ask: real sockets to a real server, with small limits where time counts."""
 
 import socket
-import time
 
 import httpx
 import pytest
-from serving import as_rows, make_flats, serve_here
+from serving import serve_here, told, until
 
 pytest.importorskip("uvicorn")
 
@@ -14,11 +13,6 @@ from diffor.serving.server.connections import FREE_PIECES, MEAN_PIECE, Places
 HALF = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 PROBE = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
-@pytest.fixture(scope="module")
-def row():
-    return as_rows(make_flats()[0])[0]
 
 
 class Clients:
@@ -62,14 +56,6 @@ def read_to(connection, words):
     return found
 
 
-def until(condition):
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen within thirty seconds")
-
-
 def test_six_hundred_half_sent_heads_lock_nobody_out(served, row):
     with Clients(int(served.address.rsplit(":", 1)[1])) as clients, served.client() as client:
         for _ in range(600):
@@ -90,9 +76,9 @@ def test_a_head_that_does_not_come_ends_its_connection(flat_model):
         for connection in (silent, half, second):
             assert read_all(connection).startswith(b"HTTP/1.1 408")
         idle = clients.connect(PROBE)
-        told = read_all(idle)
-        assert told.startswith(b"HTTP/1.1 200")
-        assert b"408" not in told
+        answered = read_all(idle)
+        assert answered.startswith(b"HTTP/1.1 200")
+        assert b"408" not in answered
         until(lambda: len(here.service.guard) == 0)
 
 
@@ -127,7 +113,7 @@ def test_a_place_is_kept_for_health(flat_model, row):
         assert httpx.get(here.address + "/ready").status_code == 200
         refused = httpx.post(here.address + "/predict", json={"rows": [row]})
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-        assert refused.json()["detail"][0]["msg"] == (
+        assert told(refused) == (
             "a server must have a place for each connection, but all are taken; try again in a moment"
         )
         busy[0].close()

@@ -4,37 +4,19 @@ import asyncio
 
 import httpx
 import pytest
-from serving import as_rows, make_flats
+from serving import make_app, told
+from serving import send as send_to
 
 pytest.importorskip("fastapi")
 
-from diffor.serving.server.application import serve_loaded
 from diffor.serving.server.description import Limits
 from diffor.serving.server.gates import HELD, SAFE_HEADERS
-from diffor.serving.server.loaded import Identity, Loaded
-from diffor.serving.server.metrics import Metrics
 
 HOSTS = ["127.0.0.1", "[::1]", "localhost", "flats.example"]
 
 
-@pytest.fixture(scope="module")
-def row():
-    return as_rows(make_flats()[0])[0]
-
-
-def send(model, *requests, hosts=HOSTS, limits=None):
-    """The answers to requests, each a method, a path, and what else httpx takes."""
-
-    async def ask():
-        metrics, bounds = Metrics(), limits or Limits()
-        app = serve_loaded(Loaded(model, None, bounds, 0, {}, Identity("flats"), metrics), bounds, metrics, hosts=hosts)
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
-            answers = [await client.request(method, path, **more) for method, path, more in requests]
-        await app.state.service.close()
-        return answers
-
-    return asyncio.run(ask())
+def send(model, *requests, hosts=HOSTS):
+    return send_to(model, *requests, hosts=hosts)
 
 
 def named(host, path="/model"):
@@ -69,22 +51,23 @@ def test_other_pages_may_not_ask(flat_model, row):
         ),
     )
     assert [answer.status_code for answer in answers] == [200] * len(mine) + [403] * len(others)
-    assert answers[-1].json()["detail"][0]["msg"] == (
+    assert told(answers[-1]) == (
         "only the server's own page may ask from a browser, but the header Origin is 'file://'; ask from a program, "
         "or through a server of your own"
     )
 
 
-@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "json"])
-def test_rows_must_be_called_json(flat_model, row, kind):
-    headers = {} if kind is None else {"Content-Type": kind}
-    (refused,) = send(flat_model[1], ("POST", "/predict", {"content": b'{"rows":[]}', "headers": headers}))
-    assert refused.status_code == 415
-    assert f"but the content is {kind or ''!r}; send JSON as" in refused.json()["detail"][0]["msg"]
-    (good,) = send(
+def test_rows_must_be_called_json(flat_model, row):
+    kinds = ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "json"]
+    *refused, good = send(
         flat_model[1],
+        ("POST", "/predict", {"content": b"{}"}),
+        *(("POST", "/predict", {"content": b"{}", "headers": {"Content-Type": kind}}) for kind in kinds),
         ("POST", "/predict", {"json": {"rows": [row]}, "headers": {"Content-Type": "Application/JSON; charset=utf-8"}}),
     )
+    for kind, answer in zip(["", *kinds], refused, strict=True):
+        assert answer.status_code == 415
+        assert f"but the content is {kind!r}; send JSON as" in told(answer)
     assert good.status_code == 200
 
 
@@ -106,8 +89,7 @@ def test_every_answer_carries_what_keeps_browsers_in_bounds(flat_model, row):
 
 def test_bodies_that_are_held_are_bounded_together(flat_model, row):
     async def ask():
-        limits, metrics = Limits(max_bytes=1000, max_seconds=5), Metrics()
-        app = serve_loaded(Loaded(flat_model[1], None, limits, 0, {}, Identity("flats"), metrics), limits, metrics)
+        app = make_app(flat_model[1], Limits(max_bytes=1000, max_seconds=5))
         go_on = asyncio.Event()
 
         async def slowly():
@@ -132,6 +114,6 @@ def test_bodies_that_are_held_are_bounded_together(flat_model, row):
 
     refused, held, after = asyncio.run(ask())
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-    assert "at most 32000 bytes can be held" in refused.json()["detail"][0]["msg"]
+    assert "at most 32000 bytes can be held" in told(refused)
     assert set(held) == {422}
     assert after.status_code == 422

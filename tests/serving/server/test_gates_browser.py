@@ -1,17 +1,11 @@
 """The page of an attacker, in a real browser, beside a real server on the visitor's machine."""
 
 import http.server
-import shutil
 import threading
 
 import pytest
-from serving import as_rows, make_flats
 
 pytest.importorskip("fastapi")
-sync_api = pytest.importorskip("playwright.sync_api")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium to play the visitor's browser")
 ATTACK = """async ([address, row]) => {
   const tell = async (name, ask) => {
     try {
@@ -53,17 +47,6 @@ def evil():
     server.server_close()
 
 
-@pytest.fixture(scope="module")
-def browser():
-    # As an attacker's name server would say: the name is this machine.
-    flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-             "--host-resolver-rules=MAP *.example 127.0.0.1"]  # fmt: skip
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield browser
-        browser.close()
-
-
 def count(served, path="/predict"):
     """Requests for rows that were answered."""
     with served.client() as client:
@@ -72,11 +55,11 @@ def count(served, path="/predict"):
     return int(found[0].split()[-1]) if found else 0
 
 
-def test_a_strangers_page_neither_reads_nor_asks(browser, served, evil):
+def test_a_strangers_page_neither_reads_nor_asks(browser, served, evil, row):
     before = count(served)
     page = browser.new_page()
     page.goto(f"http://kittens.example:{evil}/")
-    told = page.evaluate(ATTACK, [served.address, as_rows(make_flats()[0])[0]])
+    told = page.evaluate(ATTACK, [served.address, row])
     page.close()
     assert [name for name, *_ in told] == ["read", "ask", "ask blindly", "send a form"]
     assert [text for *_, text in told] == [None] * 4  # nothing was read

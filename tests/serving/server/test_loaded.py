@@ -1,19 +1,17 @@
 """One model takes over from another while requests are under way."""
 
 import asyncio
-import json
 import os
 import shutil
 import threading
 
-import numpy as np
 import pytest
 from serving import QUICK, as_rows, make_flats, serve
 
 pytest.importorskip("uvicorn")
 
 from diffor import DiffoRRegressor
-from diffor.serving.server.loaded import Current, Watcher, identity_of, signature_of
+from diffor.serving.server.loaded import Service, Watcher, identity_of, signature_of
 
 
 @pytest.fixture(scope="module")
@@ -117,25 +115,19 @@ def test_a_model_that_answers_nothing_does_not_take_over(tmp_path):
     watcher = Watcher(tmp_path, lambda: Answering(next(names)), seconds=0.01)
 
     async def watch():
-        current = Current(first)
-        task = asyncio.create_task(watcher.run(current, said.append))
+        service = Service(first, None, None)
+        task = asyncio.create_task(watcher.run(service, said.append))
         for turn in (2, 3):
             (tmp_path / "config.json").write_text("x" * turn)
             while len(said) < turn - 1:
                 await asyncio.sleep(0.01)
             if turn == 2:
-                assert (current.loaded, current.failure) == (first, "it answers nothing")
+                assert (service.loaded, service.failure) == (first, "it answers nothing")
         task.cancel()
-        assert current.loaded.name == "good"
-        assert current.failure is None
-        await current.close()
+        assert service.loaded.name == "good"
+        assert service.failure is None
+        await service.close()
 
     asyncio.run(asyncio.wait_for(watch(), 60))
     assert first.is_closed
     assert len(said) == 2
-
-
-def test_the_names_of_both_are_json(models):
-    told = identity_of(models[0][0]).to_json()
-    assert json.loads(json.dumps(told)) == told
-    assert np.unique([identity_of(folder).hash for folder, _ in models]).size == 2

@@ -4,15 +4,13 @@ import io
 import json
 import logging
 import socket
-import time
 
-import httpx
 import pytest
-from serving import as_rows, make_flats, serve
+from serving import serve
 
 pytest.importorskip("uvicorn")
 
-from diffor.serving.server.logs import Pace, PacedFilter, set_up_logs
+from diffor.serving.server.logs import Pace, PacedFilter
 
 
 def test_a_pace_recovers_with_time():
@@ -41,27 +39,21 @@ def test_a_log_says_how_many_lines_it_leaves_out():
     ]
 
 
-def test_what_is_no_http_fills_no_disk(served):
-    stream = io.StringIO()
-    names = ("uvicorn", "uvicorn.error", "asyncio", "diffor.serve")
-    before = {name: (logging.getLogger(name).handlers, logging.getLogger(name).propagate) for name in names}
-    set_up_logs(stream)
-    try:
-        for _ in range(1000):
-            logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
-    finally:
-        for name, (handlers, propagate) in before.items():
-            logging.getLogger(name).handlers, logging.getLogger(name).propagate = handlers, propagate
-    assert 10 < len(stream.getvalue().splitlines()) < 200
-
-
-def test_each_request_is_a_line_of_json_if_wanted(flat_model):
-    row = as_rows(make_flats()[0])[0]
+def test_each_request_is_a_line_of_json_if_wanted_and_a_flood_of_noise_a_few_lines(flat_model, row):
     with serve(flat_model[0], "--access-log") as running, running.client() as client:
         client.post("/predict", json={"rows": [row, row]})
         client.post("/predict", json={"rows": [{}]})
         client.get("/" + "x" * 1000)
         lines = [json.loads(running.process.stdout.readline()) for _ in range(3)]
+        port = int(running.address.rsplit(":", 1)[1])
+        for _ in range(200):
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(b"\x16\x03\x01 noise\r\n\r\n")
+                connection.settimeout(30)
+                connection.recv(1000)
+        assert client.get("/health").status_code == 200
+        running.process.terminate()
+        errors = running.process.communicate(timeout=60)[1].splitlines()
     assert [(line["method"], line["status"], line["rows"]) for line in lines] == [
         ("POST", 200, 2),
         ("POST", 422, 0),
@@ -71,20 +63,5 @@ def test_each_request_is_a_line_of_json_if_wanted(flat_model):
     assert lines[0]["ms"] > 0
     assert lines[1]["reason"] == "missing_column"
     assert len(lines[2]["path"]) == 200
-
-
-def test_a_flood_of_noise_is_a_few_lines(flat_model):
-    with serve(flat_model[0]) as running:
-        port = int(running.address.rsplit(":", 1)[1])
-        for _ in range(400):
-            with socket.create_connection(("127.0.0.1", port)) as connection:
-                connection.sendall(b"\x16\x03\x01 noise\r\n\r\n")
-                connection.settimeout(30)
-                connection.recv(1000)
-        assert httpx.get(running.address + "/health").status_code == 200
-        began = time.monotonic()
-        running.process.terminate()
-        errors = running.process.communicate(timeout=60)[1].splitlines()
-    assert time.monotonic() - began < 60
-    assert 10 < len(errors) < 300
+    assert 10 < len(errors) < 180
     assert not any("Traceback" in line for line in errors)

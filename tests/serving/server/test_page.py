@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import shutil
 
 import numpy as np
 import pandas as pd
@@ -13,20 +12,6 @@ from diffor import DiffoRClassifier, DiffoRRegressor
 from diffor.estimators.values import N_RANGES
 
 pytest.importorskip("fastapi")
-sync_api = pytest.importorskip("playwright.sync_api")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium to look at the page with")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @contextlib.contextmanager
@@ -73,6 +58,27 @@ def distance(page, expected):
 
 def field(page, name):
     return page.get_by_label(name, exact=True)
+
+
+def give_file(page, path, content=None):
+    """Put a file, or several, among the many rows."""
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    page.get_by_role("tab", name="Many rows").click()
+    page.set_input_files("#batch-file", path)
+
+
+def rows_back(page):
+    """What comes back of it."""
+    page.wait_for_selector("#many .result a")
+    with page.expect_download() as download:
+        page.locator("#many .result a").click()
+    with open(download.value.path(), newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def predictions(rows):
+    return [float(row["prediction"]) for row in rows]
 
 
 def test_the_page_opens_with_an_answer_and_its_pictures(page):
@@ -165,86 +171,47 @@ def test_the_distribution_follows_the_slider(page, flat_model):
 
 def test_a_file_comes_back_with_predictions(page, flat_model, tmp_path):
     table = make_flats(n=230, seed=3)[0].assign(id=range(230))
-    table.to_csv(tmp_path / "new.csv", index=False)
-    page.get_by_role("tab", name="Many rows").click()
-    page.set_input_files("#batch-file", tmp_path / "new.csv")
-    page.wait_for_selector("#many .result a")
+    give_file(page, tmp_path / "new.csv", table.to_csv(index=False))
+    rows = rows_back(page)
     assert page.locator("#many .words").inner_text() == "230 rows are answered. Not used: id."
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Download new-predicted.csv").click()
-    with open(download.value.path(), newline="") as file:
-        rows = list(csv.DictReader(file))
+    assert page.locator("#many .result a").inner_text() == "Download new-predicted.csv"
     assert list(rows[0])[4:] == ["prediction", "q0.05", "q0.25", "q0.5", "q0.75", "q0.95", "low", "high"]
-    expected = flat_model[1].predict(table.drop(columns="id"))
-    assert [float(row["prediction"]) for row in rows] == pytest.approx(expected.tolist(), rel=1e-5)
+    assert predictions(rows) == pytest.approx(flat_model[1].predict(table.drop(columns="id")).tolist(), rel=1e-5)
     assert [row["id"] for row in rows] == [str(place) for place in range(230)]
     assert rows[3]["size"] == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_file_that_is_wrong_is_refused_with_the_place(page, tmp_path):
+    for text, message in (
         ("", "must have a header and at least one row, but it has none."),
         ("size,rooms\n1,2\n", "but city is missing; its columns are size, rooms."),
         ("size,rooms,city\n1,2,Oslo\n1,two,Oslo\n", "Row 2, column rooms, must be a number, but got “two”"),
         ("size,rooms,city\n1,2,Oslo\n1,2\n", "Row 2 must have 3 cells, but it has 2."),
-    ],
-)
-def test_a_file_that_is_wrong_is_refused_with_the_place(page, tmp_path, text, message):
-    (tmp_path / "wrong.csv").write_text(text)
-    page.get_by_role("tab", name="Many rows").click()
-    page.set_input_files("#batch-file", tmp_path / "wrong.csv")
-    until(page, lambda: shown(page, "#many [role=alert]"))
-    assert message in page.locator("#many [role=alert]").inner_text()
-    assert page.locator("#many .result a").count() == 0
+        ("size,rooms,city\n1,2,Zürich\n".encode("latin-1"), "must be text in UTF-8, but it is in another encoding"),
+        (b"size,rooms,city\n1,2,\0\0\n", "wrong.csv must be text, but it holds NUL characters"),
+    ):
+        give_file(page, tmp_path / "wrong.csv", text)
+        until(page, lambda message=message: message in shown(page, "#many [role=alert]"))
+        assert page.locator("#many .result a").count() == 0
 
 
 def test_files_of_other_programs_are_read_too(page, flat_model, tmp_path):
     text = '\ufeffcity;rooms;size\r\n"Os""lo;x";2;"12.5"\r\n\r\nRome;NA;nan\r\n'
-    (tmp_path / "sheet.csv").write_bytes(text.encode())
-    page.get_by_role("tab", name="Many rows").click()
-    page.set_input_files("#batch-file", tmp_path / "sheet.csv")
-    page.wait_for_selector("#many .result a")
-    with page.expect_download() as download:
-        page.locator("#many .result a").click()
-    with open(download.value.path(), newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert rows[0]["city"] == 'Os"lo;x'
-    table = make_flats()[0].head(2).assign(size=[12.5, None], rooms=[2.0, None], city=['Os"lo;x', "Rome"])
-    expected = flat_model[1].predict(table)
-    assert [float(row["prediction"]) for row in rows] == pytest.approx(expected.tolist(), rel=1e-5)
+    expected = flat_model[1].predict(
+        make_flats()[0].head(2).assign(size=[12.5, None], rooms=[2.0, None], city=['Os"lo;x', "Rome"])
+    )
+    for content in (text.encode(), text[1:].encode("utf-16")):
+        give_file(page, tmp_path / "sheet.csv", content)
+        rows = rows_back(page)
+        assert rows[0]["city"] == 'Os"lo;x'
+        assert predictions(rows) == pytest.approx(expected.tolist(), rel=1e-5)
 
 
 def test_formulas_of_strangers_come_back_as_text(page, tmp_path):
     cities = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "-7", "Oslo", "a=b"]
-    lines = "".join(f'1,2,"{city}"\n' for city in cities)
-    (tmp_path / "new.csv").write_text(f"size,rooms,city\n{lines}")
-    page.get_by_role("tab", name="Many rows").click()
-    page.set_input_files("#batch-file", tmp_path / "new.csv")
-    page.wait_for_selector("#many .result a")
-    with page.expect_download() as download:
-        page.locator("#many .result a").click()
-    with open(download.value.path(), newline="") as file:
-        told = [row["city"] for row in csv.DictReader(file)]
-    assert told == ["'=1+1", "'+cmd|' /C calc'!A0", "'-2+3", "'@SUM(A1)", "-7", "Oslo", "a=b"]
-
-
-def test_files_in_other_encodings_are_read_or_refused(page, flat_model, tmp_path):
-    text = "size,rooms,city\n12.5,2,Zürich\n"
-    page.get_by_role("tab", name="Many rows").click()
-    for name, content in (("wide.csv", text.encode("utf-16")), ("plain.csv", text.encode())):
-        (tmp_path / name).write_bytes(content)
-        page.set_input_files("#batch-file", tmp_path / name)
-        page.wait_for_selector(f"#many .result a[download={name.replace('.csv', '-predicted')}\\.csv]")
-        assert "Zürich" in shown(page, "#many table")
-    for name, content, message in (
-        ("old.csv", text.encode("latin-1"), "old.csv must be text in UTF-8, but it is in another encoding"),
-        ("binary.csv", b"size,rooms,city\n1,2,\0\0\n", "binary.csv must be text, but it holds NUL characters"),
-    ):
-        (tmp_path / name).write_bytes(content)
-        page.set_input_files("#batch-file", tmp_path / name)
-        until(page, lambda message=message: message in shown(page, "#many [role=alert]"))
-        assert page.locator("#many .result a").count() == 0
+    give_file(page, tmp_path / "new.csv", "size,rooms,city\n" + "".join(f'1,2,"{city}"\n' for city in cities))
+    escaped = ["'=1+1", "'+cmd|' /C calc'!A0", "'-2+3", "'@SUM(A1)", "-7", "Oslo", "a=b"]
+    assert [row["city"] for row in rows_back(page)] == escaped
 
 
 @pytest.fixture(scope="module")
@@ -280,8 +247,7 @@ def test_of_many_columns_those_that_matter_come_first_and_the_button_stays(brows
         until(page, lambda: distance(page, model.predict(table.head(1))[0]) <= 0.2)
         field(page, "Start from").select_option("2")
         assert field(page, "main").input_value() == ""  # not known
-        page.get_by_role("tab", name="Many rows").click()
-        page.set_input_files("#batch-file", rows)
+        give_file(page, rows)
         page.wait_for_selector("#many .result a")
         header = page.locator("#many th").all_text_contents()
         assert (header[0], header[8]) == ("prediction", "noise_0")
@@ -289,28 +255,12 @@ def test_of_many_columns_those_that_matter_come_first_and_the_button_stays(brows
         assert page.evaluate("document.documentElement.scrollWidth") == size[0]
 
 
-def test_the_documents_can_be_tried(browser, served, flat_model):
-    with opened(browser, served.address + "/docs", allow_errors=True) as page:
-        page.wait_for_selector(".path")
-        page.get_by_role("button", name="Send").first.click()
-        until(page, lambda: '"predictions"' in page.locator(".try code").first.inner_text())
-        field(page, "What to send to /predict").fill('{"rows": [{}]}')
-        page.get_by_role("button", name="Send").first.click()
-        until(page, lambda: '"status": 422' in page.locator(".try code").first.inner_text())
-        field(page, "What to send to /predict").fill("{")
-        page.get_by_role("button", name="Send").first.click()
-        until(page, lambda: '"status": null' in page.locator(".try code").first.inner_text())
-
-
-def test_tabs_are_changed_by_keys(page):
+def test_tabs_are_changed_by_keys_and_every_control_has_a_name(page):
     page.get_by_role("tab", name="One row").focus()
     page.keyboard.press("ArrowRight")
     assert page.get_by_role("tab", name="Many rows").get_attribute("aria-selected") == "true"
     assert page.locator("#many").is_visible()
     assert not page.locator("#one").is_visible()
-
-
-def test_every_control_has_a_name(page):
     nameless = page.evaluate(
         """() => [...document.querySelectorAll('input, select, button')].map((one) => [one, one.labels?.length ||
              one.getAttribute('aria-label') || one.textContent.trim()]).filter((pair) => !pair[1]).length"""
@@ -347,17 +297,17 @@ def contrast(first, second):
 
 
 @pytest.mark.parametrize(("server", "further"), [("served", []), ("served_chain", ["POST /trajectory"])])
-def test_the_documents_are_a_page(browser, server, further, request):
-    with opened(browser, request.getfixturevalue(server).address + "/docs") as page:
+def test_the_documents_are_a_page_and_can_be_tried(browser, server, further, request):
+    with opened(browser, request.getfixturevalue(server).address + "/docs", allow_errors=True) as page:
         page.wait_for_selector(".path")
-        assert page.locator(".path h2").all_inner_texts() == [
-            "POST /predict",
-            *further,
-            "GET /model",
-            "GET /health",
-            "GET /ready",
-        ]
+        paths = ["POST /predict", *further, "GET /model", "GET /health", "GET /ready"]
+        assert page.locator(".path h2").all_inner_texts() == paths
         assert '"city":"Bern"' in page.locator(".path pre").first.inner_text()
+        for body, told in ((None, '"predictions"'), ('{"rows": [{}]}', '"status": 422'), ("{", '"status": null')):
+            if body is not None:
+                field(page, "What to send to /predict").fill(body)
+            page.get_by_role("button", name="Send").first.click()
+            until(page, lambda told=told: told in page.locator(".try code").first.inner_text())
 
 
 def test_token_and_silence(browser, flat_model):
@@ -377,11 +327,10 @@ def test_token_and_silence(browser, flat_model):
         assert page.locator("#trouble").inner_text() == "The server cannot be reached. Is it still running?"
 
 
-def test_an_image_is_dropped_and_many_are_answered(browser, face_model, faces, tmp_path):
-    face_model.save(tmp_path / "faces")
+def test_an_image_is_dropped_and_many_are_answered(browser, served_faces, face_model, faces):
     paths = faces[1][:10]
     expected = face_model.predict(paths)
-    with serve(tmp_path / "faces") as running, opened(browser, running.address) as page:
+    with opened(browser, served_faces.address) as page:
         page.wait_for_selector("#workspace:not([hidden])")
         page.get_by_role("button", name="Predict").click()
         assert shown(page, "#trouble") == "Choose an image first."
@@ -389,15 +338,10 @@ def test_an_image_is_dropped_and_many_are_answered(browser, face_model, faces, t
         page.wait_for_selector("#increments .picture svg")
         assert distance(page, expected[0]) <= 0.51
         assert not page.locator("#whatif").is_visible()
-        page.get_by_role("tab", name="Many rows").click()
-        page.set_input_files("#batch-file", paths)
-        page.wait_for_selector("#many .result a")
-        with page.expect_download() as download:
-            page.locator("#many .result a").click()
-        with open(download.value.path(), newline="") as file:
-            rows = list(csv.DictReader(file))
+        give_file(page, paths)
+        rows = rows_back(page)
     assert [row["image"] for row in rows] == [path.rsplit("/", 1)[1] for path in paths]
-    assert [float(row["prediction"]) for row in rows] == pytest.approx(expected.tolist(), rel=1e-5)
+    assert predictions(rows) == pytest.approx(expected.tolist(), rel=1e-5)
 
 
 def test_grades_are_bars_and_their_names_are_the_scale(browser, tmp_path):
@@ -412,9 +356,7 @@ def test_grades_are_bars_and_their_names_are_the_scale(browser, tmp_path):
         assert page.locator("#answer .picture rect.track").count() == 3
         ticks = page.locator("#increments .picture text.tick").all_text_contents()
         assert ticks[-3:] == ["low", "mid", "high"]
-        page.get_by_role("tab", name="Many rows").click()
-        make_flats(n=5, seed=4)[0].to_csv(tmp_path / "new.csv", index=False)
-        page.set_input_files("#batch-file", tmp_path / "new.csv")
+        give_file(page, tmp_path / "new.csv", make_flats(n=5, seed=4)[0].to_csv(index=False))
         page.wait_for_selector("#many .result a")
         header = page.locator("#many th.new").all_text_contents()
     assert header == ["prediction", "p_low", "p_mid", "p_high", "low", "high"]

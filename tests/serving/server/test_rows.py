@@ -11,7 +11,6 @@ from diffor.encoders import TabularInputs
 from diffor.encoders.tabular.inputs import CategoryColumn, NumericColumn
 from diffor.serving.server.columns import MAX_LEVELS, Columns, SideColumn, columns_of
 from diffor.serving.server.refusals import RefusedError
-from diffor.serving.server.requests import parse_json
 from diffor.serving.server.rows import check_rows
 
 GOOD = {"size": 50.0, "rooms": 2, "city": "Oslo"}
@@ -148,31 +147,11 @@ def test_very_many_levels_are_not_all_told():
     assert Columns((CategoryColumn("id", None),)).to_json()[0]["levels"] is None
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"{", "body must be JSON, but Expecting property name"),
-        (b"\xff\xfe", "body must be JSON"),
-        (b"NaN", "body must be JSON, but NaN is no JSON; send null for what is not known"),
-        (b"[" * 100_000, "body must be JSON, but it is nested too deeply"),
-    ],
-)
-def test_what_is_no_json_is_refused(text, message):
-    with pytest.raises(RefusedError) as caught:
-        parse_json(text)
-    assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize("values", [[1.0, 2.0, 4.0], [-5e6, 0.0, 3.0, 3e6], [0.0, 1e-7, 3e-7], [1.0] * 20 + [9.0]])
+@pytest.mark.parametrize("values", [[1.0, 2.0, 4.0], [-5e6, 0.0, 3.0, 3e6], [0.0, 1e-7, 3e-7], [7.0, 7.0]])
 def test_the_range_of_a_column_is_that_of_its_values(values):
-    low, high = NumericColumn.fit("x", np.array(values)).range
     width = max(values) - min(values)
-    assert low == pytest.approx(min(values), abs=1e-3 * width)
-    assert high == pytest.approx(max(values), abs=1e-3 * width)
-
-
-def test_a_column_of_one_value_has_no_width():
-    assert NumericColumn.fit("x", np.array([7.0, 7.0])).range == (7.0, 7.0)
+    expected = pytest.approx((min(values), max(values)), abs=1e-3 * width)
+    assert NumericColumn.fit("x", np.array(values)).range == expected
 
 
 def test_very_many_problems_are_counted_and_cut(columns):

@@ -6,21 +6,15 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import httpx
 import pytest
-from serving import as_rows, make_flats, serve, serve_here
+from serving import serve, serve_here, told, until
 
 pytest.importorskip("uvicorn")
 
 from diffor.cli.main import main
-from diffor.serving.server.sockets import bind
-
-
-@pytest.fixture(scope="module")
-def row():
-    return as_rows(make_flats()[0])[0]
+from diffor.serving.server.running import bind
 
 
 def test_a_server_that_is_to_end_says_so_and_answers_on(flat_model, row):
@@ -28,21 +22,16 @@ def test_a_server_that_is_to_end_says_so_and_answers_on(flat_model, row):
         assert client.get("/ready").json()["status"] == "ready"
         assert "connection" not in client.get("/health").headers
         running.process.send_signal(signal.SIGTERM)
-        for _ in range(600):
-            told = client.get("/ready")
-            if told.status_code == 503:
-                break
-            time.sleep(0.05)
-        assert told.json()["detail"][0]["msg"] == ("the server must be running, but it is stopping; ask another one")
+        until(lambda: client.get("/ready").status_code == 503)
+        assert told(client.get("/ready")) == "the server must be running, but it is stopping; ask another one"
         answer = client.post("/predict", json={"rows": [row]})
         assert (answer.status_code, answer.headers["connection"]) == (200, "close")
         assert running.stop() == 0  # a second signal does not wait
 
 
-def test_after_a_while_it_ends_by_itself(flat_model):
-    with serve(flat_model[0], "--drain-seconds", "0.3") as running:
-        running.process.send_signal(signal.SIGTERM)
-        assert running.process.wait(60) == 0
+def is_closed(port):
+    with socket.socket() as other:
+        return other.connect_ex(("127.0.0.1", port)) != 0
 
 
 def test_who_connected_before_the_end_is_answered_after_it(flat_model, monkeypatch):
@@ -51,11 +40,7 @@ def test_who_connected_before_the_end_is_answered_after_it(flat_model, monkeypat
         with socket.create_connection(("127.0.0.1", here.port), timeout=60) as late:
             httpx.get(here.address + "/health")  # it has started
             here.server.handle_exit(signal.SIGTERM, None)
-            for _ in range(600):
-                with socket.socket() as other:
-                    if other.connect_ex(("127.0.0.1", here.port)):
-                        break
-                time.sleep(0.05)
+            until(lambda: is_closed(here.port))
             late.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")  # as nobody else could answer
             assert late.recv(1000).startswith(b"HTTP/1.1 200")
         here.thread.join(60)
@@ -91,8 +76,7 @@ def test_servers_that_share_a_socket_lose_no_request(flat_model, row):
         first.terminate()
         assert first.wait(60) == 0
         n_before = len(codes)
-        while len(codes) < n_before + 20:
-            time.sleep(0.01)
+        until(lambda: len(codes) >= n_before + 20 or failures)
     finally:
         is_over.set()
         for thread in threads:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, cast
 
 from diffor.core.workers import SECONDS_TO_DIE, cause_of_death, end_group, lead_group, one_thread_each
 from diffor.serving.scoring.shards import MAX_DEATHS, Job, Outcome, Shard, commit_shard, failure_of, too_many_deaths
@@ -17,98 +16,64 @@ PRELOADED = ["diffor.estimators.api"]
 """What the workers' common ancestor imports once for all of them."""
 
 
-@dataclass
 class _Worker:
     """A process, the pipe to it, and the shard it is at."""
 
-    process: Any
-    pipe: Connection
-    shard: Shard
+    def __init__(self, context: Any, job: Job, shard: Shard) -> None:
+        self.pipe, channel = context.Pipe()
+        self.process = context.Process(target=_work, args=(channel, job))
+        self.process.start()
+        channel.close()  # else the pipe would never end when the process does
+        self.hand_out(shard)
+
+    def hand_out(self, shard: Shard) -> None:
+        """Send it a shard; if it has died meanwhile, the next look finds out."""
+        self.shard = shard
+        with suppress(OSError):
+            self.pipe.send(shard)
+
+    def outcome(self) -> Outcome | None:
+        """What became of its shard; None if it died without a word."""
+        with suppress(EOFError, OSError):
+            if self.pipe.poll():
+                return cast(Outcome, self.pipe.recv())
+        self.process.join(SECONDS_TO_DIE)
+        return None
 
     def end(self) -> None:
         end_group(self.process)
         self.pipe.close()
 
 
-@dataclass
-class _Crew:
-    """The processes at work and the shards that wait for them."""
-
-    job: Job
-    waiting: deque[Shard]
-    context: Any
-    workers: list[_Worker] = field(default_factory=list)
-    deaths: dict[str, int] = field(default_factory=dict)
-
-    def start_worker(self) -> None:
-        """Start a process and give it the next shard."""
-        pipe, channel = self.context.Pipe()
-        process = self.context.Process(target=_work, args=(channel, self.job))
-        process.start()
-        channel.close()  # else the pipe would never end when the process does
-        worker = _Worker(process, pipe, self.waiting.popleft())
-        self.workers.append(worker)
-        self.hand_out(worker)
-
-    def hand_out(self, worker: _Worker) -> None:
-        """Send a worker its shard; if it has died meanwhile, the next look finds out."""
-        with suppress(OSError):
-            worker.pipe.send(worker.shard)
-
-    def outcomes(self) -> Iterator[Outcome]:
-        """Wait until something happens, and say which shards have come to an end."""
-        signs = [sign for worker in self.workers for sign in (worker.pipe, worker.process.sentinel)]
-        ready = wait(signs)
-        for worker in list(self.workers):
-            if worker.pipe in ready or worker.process.sentinel in ready:
-                yield from self.listen(worker)
-
-    def listen(self, worker: _Worker) -> Iterator[Outcome]:
-        """A worker's outcome, after which it gets the next shard; a dead one's shard goes back, if not too often."""
-        outcome = None
-        with suppress(EOFError, OSError):  # the process died without a word
-            if worker.pipe.poll():
-                outcome = worker.pipe.recv()
-        if outcome is None:
-            yield from self.bury(worker)
-            return
-        if self.waiting:
-            worker.shard = self.waiting.popleft()
-            self.hand_out(worker)
-        else:
-            self.workers.remove(worker)
-            worker.end()
-        yield outcome
-
-    def bury(self, worker: _Worker) -> Iterator[Outcome]:
-        """Take note of a worker's death, and let another do its shard, or give the shard up."""
-        worker.process.join(SECONDS_TO_DIE)
-        cause = cause_of_death(worker.process.exitcode)
-        self.workers.remove(worker)
-        worker.end()
-        shard = worker.shard
-        count = self.deaths[shard.output] = self.deaths.get(shard.output, 0) + 1
-        if count < MAX_DEATHS:
-            self.waiting.appendleft(shard)
-        else:
-            yield Outcome(shard.output, error=too_many_deaths(shard, count, cause))
-        if self.waiting:
-            self.start_worker()
-
-
 def score_on_processes(job: Job, shards: Sequence[Shard], n_workers: int) -> Generator[Outcome, None, None]:
     """Do the shards with processes of this machine; outcomes come as they end. Closing the iterator ends the work."""
     context = multiprocessing.get_context("forkserver")
+    waiting, workers = deque(shards), list[_Worker]()
+    deaths: Counter[str] = Counter()
     with one_thread_each():
         context.set_forkserver_preload(PRELOADED)
-        crew = _Crew(job, deque(shards), context)
         try:
-            for _ in range(min(n_workers, len(shards))):
-                crew.start_worker()
-            while crew.workers:
-                yield from crew.outcomes()
+            while waiting or workers:
+                while waiting and len(workers) < n_workers:
+                    workers.append(_Worker(context, job, waiting.popleft()))
+                ready = wait([sign for worker in workers for sign in (worker.pipe, worker.process.sentinel)])
+                for worker in [one for one in workers if one.pipe in ready or one.process.sentinel in ready]:
+                    shard, outcome = worker.shard, worker.outcome()
+                    if outcome is not None and waiting:
+                        worker.hand_out(waiting.popleft())
+                    else:
+                        workers.remove(worker)
+                        worker.end()
+                    if outcome is None:  # another does its shard, unless that is what kills them
+                        deaths[shard.output] += 1
+                        if deaths[shard.output] < MAX_DEATHS:
+                            waiting.appendleft(shard)
+                            continue
+                        cause = cause_of_death(worker.process.exitcode)
+                        outcome = Outcome(shard.output, error=too_many_deaths(shard, MAX_DEATHS, cause))
+                    yield outcome
         finally:
-            for worker in crew.workers:
+            for worker in workers:
                 worker.end()
 
 

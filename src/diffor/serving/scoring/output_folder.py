@@ -13,7 +13,7 @@ from typing import Any
 from diffor.files.atomic import write_atomically, writing
 from diffor.files.locks import alone
 from diffor.files.tables import DataError
-from diffor.serving.scoring.shards import ATTEMPT, Job, Shard, belongs_to, committed_rows, common_folder
+from diffor.serving.scoring.shards import Job, Shard, belongs_to, committed_rows, common_folder
 from diffor.training.checkpoint import CONFIG
 
 PLAN, SUCCESS = "_plan.json", "_SUCCESS"
@@ -140,7 +140,7 @@ def remove_unfinished(folder: Path, outputs: Sequence[str]) -> None:
     """Remove what killed workers left beside outputs."""
     stems = {Path(output).stem for output in outputs}
     for place in {(folder / output).parent for output in outputs}:
-        for path in (*place.glob(".*.parquet"), *place.glob(f".*{ATTEMPT}")):
+        for path in place.glob(".*.parquet"):
             if belongs_to(path, stems):
                 path.unlink(missing_ok=True)
 

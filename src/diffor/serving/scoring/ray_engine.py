@@ -1,31 +1,27 @@
-"""Scoring on Ray: the same shards, done by a pool of Ray Data's actors, one model each, on one machine or many."""
+"""Scoring on Ray: the same shards, done by actors, one model each, on one machine or many."""
 
 from __future__ import annotations
 
 import logging
 import os
 import socket
-import tempfile
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from diffor.files.tables import DataError
 from diffor.serving.scoring.shards import (
-    ATTEMPT,
     MAX_DEATHS,
     Answer,
     Job,
     Outcome,
     Shard,
-    belongs_to,
     commit_shard,
     failure_of,
     too_many_deaths,
 )
 
-MAX_BLOCKS = 10_000
-"""Pieces that Ray plans with; where there are more shards, a piece has several."""
 LOCAL_STORE_BYTES = 100 * 2**20
 """Ray's own memory on a machine that it is started on: nothing but names of shards goes through it."""
 SECONDS_TO_CONNECT = 10.0
@@ -37,46 +33,19 @@ ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY
 class ShardActor:
     """What runs in a worker of Ray: it opens the model once and does the shards it is given."""
 
-    def __init__(self, job: Job, shards: Sequence[Shard]) -> None:
-        self.job, self.shards = job, shards
+    def __init__(self, job: Job) -> None:
+        self.job = job
         self.answer: Answer | None = None
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """Do the shards at some places; the answer has one row for each."""
-        outcomes = [self.score(self.shards[int(place)]) for place in batch["place"]]
-        return {
-            "output": [outcome.output for outcome in outcomes],
-            "n_rows": [outcome.n_rows for outcome in outcomes],
-            "error": [outcome.error or "" for outcome in outcomes],
-        }
-
-    def score(self, shard: Shard) -> Outcome:
-        """Do one shard; if it fails, others need not."""
-        with counted_attempt(self.job, shard) as n_deaths:
-            if n_deaths >= MAX_DEATHS:
-                return Outcome(shard.output, error=too_many_deaths(shard, n_deaths, "without a word"))
-            try:
-                self.answer = self.answer or self.job.work.open()
-                return commit_shard(self.job, self.answer, shard)
-            except Exception as error:
-                return failure_of(shard, error)
-
-
-@contextmanager
-def counted_attempt(job: Job, shard: Shard) -> Iterator[int]:
-    """How many workers have died over a shard: each leaves a mark that only the living can remove.
-
-    Ray would give a shard to one worker after the other for ever, and the count of a worker dies with it.
-    """
-    path = job.folder / shard.output
-    path.parent.mkdir(parents=True, exist_ok=True)
-    n_deaths = sum(belongs_to(mark, {path.stem}) for mark in path.parent.glob(f".*{ATTEMPT}"))
-    handle, mark = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=ATTEMPT)
-    os.close(handle)
-    try:
-        yield n_deaths
-    finally:
-        os.unlink(mark)
+    def score(self, shard: Shard | None) -> Outcome | None:
+        """Do one shard; if it fails, others need not. Without one, say that there is a place to work."""
+        if shard is None:
+            return None
+        try:
+            self.answer = self.answer or self.job.work.open()
+            return commit_shard(self.job, self.answer, shard)
+        except Exception as error:
+            return failure_of(shard, error)
 
 
 def score_on_ray(
@@ -88,20 +57,27 @@ def score_on_ray(
     """
     ray = _import_ray()
     with _connected(ray, n_workers, address):
-        count = n_workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        places = ray.data.from_items(
-            [{"place": place} for place in range(len(shards))], override_num_blocks=min(len(shards), MAX_BLOCKS)
-        )
-        outcomes = places.map_batches(
-            ShardActor,
-            batch_size=1,
-            fn_constructor_args=(job, list(shards)),
-            # One at a time: no shard waits behind a long one while another worker is idle.
-            compute=ray.data.ActorPoolStrategy(size=min(count, len(shards)), max_tasks_in_flight_per_actor=1),
-            num_cpus=1,
-        )
-        for row in outcomes.iter_rows():
-            yield Outcome(row["output"], int(row["n_rows"]), row["error"] or None)
+        count = min(n_workers or max(1, int(ray.cluster_resources().get("CPU", 1))), len(shards))
+        make_actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=MAX_DEATHS - 1)(ShardActor).remote
+        # Shards go to those actors alone that have a machine already.
+        at_work: dict[Any, tuple[Any, Shard | None]] = {}
+        for actor in [make_actor(job) for _ in range(count)]:
+            at_work[actor.score.remote(None)] = actor, None
+        waiting = deque(shards)
+        while any(shard is not None for _, shard in at_work.values()) or waiting:
+            (done,), _ = ray.wait(list(at_work))
+            actor, shard = at_work.pop(done)
+            try:
+                outcome = ray.get(done)
+            except ray.exceptions.RayError:
+                outcome = None
+                if shard is not None:
+                    outcome = Outcome(shard.output, error=too_many_deaths(shard, MAX_DEATHS, "without a word"))
+            if waiting:
+                following = waiting.popleft()
+                at_work[actor.score.remote(following)] = actor, following
+            if outcome is not None:
+                yield outcome
 
 
 def _import_ray() -> Any:
@@ -109,13 +85,9 @@ def _import_ray() -> Any:
         os.environ.setdefault(name, value)
     try:
         import ray
-        import ray.data
     except ImportError as error:
         raise DataError("--engine ray needs Ray, but it is not installed; pip install 'diffor[ray]', or use "
                         "--engine local") from error  # fmt: skip
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
     return ray
 
 

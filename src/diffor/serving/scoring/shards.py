@@ -22,8 +22,6 @@ SHARD_ROWS = 2**18
 """Rows at which a long Parquet file is cut, at the next border of its row groups: what a kill can cost at most."""
 MAX_DEATHS = 3
 """Processes that may die over one shard before it counts as failed: it may be what kills them."""
-ATTEMPT = ".attempt"
-"""How the mark of a worker ends that is at a shard, where none watches over it."""
 FACTS = b"diffor.shard"
 
 

@@ -10,17 +10,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 from diffor.encoders.images.inputs import PATH_COLUMN
+from diffor.estimators.chain import own_features
 from diffor.estimators.conformal import open_sets, probable_sets
+from diffor.methods.diffor.increments import aggregate_increments, squeeze
 from diffor.serving.server.drift import Drift
 from diffor.serving.server.rows import CheckedRows
-from diffor.serving.server.trajectory import N_CHAINS, follow_row
 
 Array = NDArray[Any]
 DEFAULT_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 DEFAULT_COVERAGE = 0.9
+N_CHAINS = 64
+"""Chains along which one row is followed."""
+NAMES = ("point", "quantiles", "interval", "grades", "increments")
+"""What an answer to a row has, in this order; None where the model has no such thing."""
 
 
 @dataclass(frozen=True)
@@ -83,107 +89,104 @@ class ModelAnswers:
         if questions[0].along_chain:
             yield follow_row(self.model, X)
             return
-        asked = questions[0].asked
+        model, asked = self.model, questions[0].asked
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            threshold = self._threshold(asked.coverage)
-            drawn = self._draw(X, side, threshold)
+            is_guaranteed = model.conformal_ is not None and asked.coverage is not None
+            threshold = float(model.conformal_.threshold(asked.coverage)) if is_guaranteed else None
+            shares, opened = None, None
+            if hasattr(model, "classes_"):
+                prediction = model.predict_distribution(X, **side)
+                shares = np.asarray(prediction.grade_probabilities(len(model.grades_)))
+                opened = None if threshold is None else open_sets(shares, threshold)
+            else:
+                prediction, opened = model.predict_opened(X, threshold, **side)
         if self.drift is not None and not questions[0].pictures:
-            self.drift.add(X, drawn.prediction, drawn.shares)
+            self.drift.add(X, prediction, shares)
         said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
-        wants_increments = asked.increments and self.model.has_distribution
-        increments = self.model.predict_increments(X, **side) if wants_increments else None
+        increments = None
+        if asked.increments and model.has_distribution:
+            increments = model.predict_increments(X, **side).tolist()
         first = 0
         for question in questions:
             rows = slice(first, first + len(question))
-            predictions = self._as_json(drawn.select(rows), question.asked)
+            first = rows.stop
+            held = None if opened is None else opened[rows]
+            if shares is None:
+                told = self._value_parts(prediction[rows], held, question.asked)
+            else:
+                told = self._grade_parts(prediction[rows], held, question.asked, shares[rows])
             if increments is not None:
-                for prediction, parts in zip(predictions, increments[rows], strict=True):
-                    prediction["increments"] = parts.tolist()
+                told["increments"] = increments[rows]
             yield {
-                "predictions": predictions,
+                "predictions": [
+                    dict(zip(NAMES, row, strict=True))
+                    for row in zip(*(told.get(name) or [None] * len(question) for name in NAMES), strict=True)
+                ],
                 "coverage": question.asked.coverage,
                 "warnings": [*question.rows.warnings, *said],
             }
-            first = rows.stop
 
-    def _threshold(self, coverage: float | None) -> float | None:
-        if self.model.conformal_ is None or coverage is None:
-            return None
-        return float(self.model.conformal_.threshold(coverage))
-
-    def _draw(self, X: Any, side: dict[str, Array], threshold: float | None) -> _Drawn:
-        model = self.model
-        if not hasattr(model, "classes_"):
-            return _Drawn(*model.predict_opened(X, threshold, **side))
-        prediction = model.predict_distribution(X, **side)
-        shares = prediction.grade_probabilities(len(model.grades_))
-        return _Drawn(prediction, None if threshold is None else open_sets(shares, threshold), shares)
-
-    def _as_json(self, drawn: _Drawn, asked: Asked) -> list[dict[str, Any]]:
-        parts = self._value_parts(drawn, asked) if drawn.shares is None else self._grade_parts(drawn, asked)
-        names = ("point", "quantiles", "interval", "grades")
-        return [dict(zip(names, row, strict=True)) | {"increments": None} for row in zip(*parts, strict=True)]
-
-    def _value_parts(self, drawn: _Drawn, asked: Asked) -> tuple[list[Any], ...]:
-        """Points, quantiles, intervals and grades, which values do not have, of each row."""
-        prediction = drawn.prediction
-        nothing = [None] * len(prediction)
-        points = np.asarray(prediction.statistic(self.model.default_statistic), dtype=np.float64).tolist()
-        quantiles: list[Any] = nothing
+    def _value_parts(self, prediction: Any, opened: Any, asked: Asked) -> dict[str, list[Any]]:
+        """What there is to say about rows of values, by its name."""
+        points = np.asarray(prediction.statistic(self.model.default_statistic), dtype=np.float64)
+        parts = {"point": points.tolist()}
         if asked.levels is not None:
             names = [repr(level) for level in asked.levels]
             found = prediction.quantile(asked.levels).tolist()
-            quantiles = [dict(zip(names, values, strict=True)) for values in found]
-        intervals: list[Any] = nothing
-        if drawn.opened is not None:
-            intervals = drawn.opened.tolist()
-        elif asked.coverage is not None:
-            intervals = prediction.interval(asked.coverage).tolist()
-        return points, quantiles, intervals, nothing
-
-    def _grade_parts(self, drawn: _Drawn, asked: Asked) -> tuple[list[Any], ...]:
-        """Points, quantiles, which grades do not have, intervals and probabilities of each row."""
-        classes, shares = self.model.grades_, drawn.shares
-        nothing = [None] * len(drawn.prediction)
-        points = classes[self.model.decide(drawn.prediction, shares)].tolist()
-        names = [str(grade) for grade in classes.tolist()]
-        grades = [dict(zip(names, values, strict=True)) for values in np.asarray(shares).tolist()]
-        intervals: list[Any] = nothing
+            parts["quantiles"] = [dict(zip(names, values, strict=True)) for values in found]
         if asked.coverage is not None:
-            held = probable_sets(shares, asked.coverage) if drawn.opened is None else drawn.opened
-            lowest, highest = held.argmax(axis=1), held.shape[1] - 1 - held[:, ::-1].argmax(axis=1)
-            intervals = [list(pair) for pair in zip(classes[lowest].tolist(), classes[highest].tolist(), strict=True)]
-        return points, nothing, intervals, grades
+            parts["interval"] = (prediction.interval(asked.coverage) if opened is None else opened).tolist()
+        return parts
 
-
-@dataclass(frozen=True)
-class _Drawn:
-    """What the model said about rows: distributions, guaranteed intervals or sets, and probabilities of grades."""
-
-    prediction: Any
-    opened: Array | None = None
-    shares: Any = None
-
-    def select(self, rows: slice) -> _Drawn:
-        """The same for some of the rows."""
-        return _Drawn(
-            self.prediction[rows],
-            None if self.opened is None else self.opened[rows],
-            None if self.shares is None else self.shares[rows],
-        )
+    def _grade_parts(self, prediction: Any, opened: Any, asked: Asked, shares: Array) -> dict[str, list[Any]]:
+        """What there is to say about rows of grades, by its name."""
+        classes = self.model.grades_
+        names = [str(grade) for grade in classes.tolist()]
+        parts = {
+            "point": classes[self.model.decide(prediction, shares)].tolist(),
+            "grades": [dict(zip(names, values, strict=True)) for values in shares.tolist()],
+        }
+        if asked.coverage is not None:
+            held = probable_sets(shares, asked.coverage) if opened is None else opened
+            ends = held.argmax(axis=1), held.shape[1] - 1 - held[:, ::-1].argmax(axis=1)
+            parts["interval"] = [list(pair) for pair in zip(*(classes[end].tolist() for end in ends), strict=True)]
+        return parts
 
 
 def join_rows(questions: Sequence[Question]) -> tuple[Any, dict[str, Array]]:
     """The rows of several questions as the model takes them, and their side columns."""
-    side = {
-        role: np.concatenate([question.rows.side[role] for question in questions]) for role in questions[0].rows.side
-    }
-    tables = [question.rows.table for question in questions]
-    table = tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)
+    all_rows = [question.rows for question in questions]
+    side = {role: np.concatenate([rows.side[role] for rows in all_rows]) for role in all_rows[0].side}
+    table = all_rows[0].table if len(all_rows) == 1 else pd.concat([rows.table for rows in all_rows], ignore_index=True)
     if not questions[0].pictures:
         return table, side
     paths = [path for question in questions for path in question.pictures]
-    if table.shape[1] == 0:
-        return paths, side
-    return table.assign(**{PATH_COLUMN: paths}), side
+    return table.assign(**{PATH_COLUMN: paths}) if table.shape[1] else paths, side
+
+
+def follow_row(model: Any, X: Any) -> dict[str, Any]:
+    """The denoised estimates of one row's samples, from all noise to none, as JSON values.
+
+    Chains are those of the first member that has any. ``values`` are in the target's units, for grades in places of
+    grades; ``levels`` say how far the range is filled up to and with each increment, on average over the chains, in the
+    same units: a thermometer, read at that step.
+    """
+    member, features, keys = own_features(model, X)
+    method: Any = member.method
+    with torch.inference_mode():
+        estimates = squeeze(method.read(features[:1], keys[:1], N_CHAINS).estimates[0]).cpu().double()  # (m, k, S)
+        values = aggregate_increments(estimates)  # (m, k)
+        levels = estimates.clamp(0.0, 1 / estimates.shape[-1]).mean(dim=0).cumsum(dim=-1)  # (k, S)
+    # Places between grades are not rounded: the chain is on its way to one.
+    in_units = (lambda unit: unit * model.scale_.high) if hasattr(model, "classes_") else model.scale_.from_unit
+    steps = [
+        {
+            "time": int(time),
+            "noise": float(method.process.spread(torch.tensor(time))),
+            "values": np.asarray(in_units(at), dtype=np.float64).tolist(),
+            "levels": np.asarray(in_units(filled), dtype=np.float64).tolist(),
+        }
+        for time, at, filled in zip(method.chain_times, values.T.numpy(), levels.numpy(), strict=True)
+    ]
+    return {"n_times": int(method.process.n_times), "steps": steps}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,66 +13,28 @@ from typing import Any
 try:
     import python_multipart  # noqa: F401
     from fastapi import FastAPI, Request, Response
+    from fastapi.openapi.utils import get_openapi
     from fastapi.responses import JSONResponse
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
+    from starlette.routing import Route
 except ImportError as error:
     raise ImportError('serving needs FastAPI, uvicorn and python-multipart: pip install "diffor[serve]"') from error
 
 import diffor
 from diffor.errors import UserError
 from diffor.serving.server.answers import Question
-from diffor.serving.server.description import REFUSALS, Answers, Health, Limits, Ready, Steps
-from diffor.serving.server.desk import Desk
-from diffor.serving.server.gates import SAFE_HEADERS, HeaderGate, OriginGate, SizeGate, TokenGate
-from diffor.serving.server.loaded import Current, Identity, Loaded, Watcher
+from diffor.serving.server.description import REFUSALS, Answers, Health, Limits, Ready, Steps, request_schema
+from diffor.serving.server.gates import SAFE_HEADERS, Gate, HeaderGate, SizeGate, origin_check, token_check
+from diffor.serving.server.loaded import Loaded, Service, Watcher
 from diffor.serving.server.logs import ROWS, CountingGate
-from diffor.serving.server.metrics import TEXT, Metrics
-from diffor.serving.server.refusals import RefusedError, refusal, refused
-from diffor.serving.server.telling import document, figures
+from diffor.serving.server.metrics import TEXT, Metrics, figure
+from diffor.serving.server.refusals import Refused, RefusedError, refusal
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PAGES = {"/": "index.html", "/docs": "docs.html"}
 OPEN = frozenset({"/health", "/ready"})
 """Paths that need no token, as the page's own files do not, and answer under any name, as balancers use addresses."""
-
-
-class Service:
-    """What all requests share: the model that answers now, the limits, and whether the server is about to end."""
-
-    def __init__(self, loaded: Loaded, limits: Limits, metrics: Metrics) -> None:
-        self.current, self.limits, self.metrics = Current(loaded), limits, metrics
-        self.desk = Desk()
-        self.is_ending = False
-        self.guard: Any = None
-        """Who is connected, if the server counts them."""
-
-    async def close(self) -> None:
-        """Finish what is under way, and end all threads."""
-        await self.current.close()
-        self.desk.close()
-
-
-def make_application(
-    model: Any,
-    *,
-    sides: Mapping[str, str] | None = None,
-    token: str | None = None,
-    limits: Limits | None = None,
-    wait: float = 0.002,
-    facts: Mapping[str, Any] | None = None,
-) -> FastAPI:
-    """An application that serves a fitted model.
-
-    ``sides`` names the columns that the method reads beside the features, by role
-    (:func:`~diffor.serving.server.columns.columns_of`). With a ``token``, only the page itself, ``/health`` and
-    ``/ready`` are open without it. ``wait`` is how long, in seconds, a request waits for others to be answered with it.
-    ``facts`` are told by ``/model`` beside what the model knows itself.
-    """
-    limits, metrics = limits or Limits(), Metrics()
-    facts = dict(facts or {})
-    identity = Identity(str(facts.get("name") or "model"))
-    return serve_loaded(Loaded(model, sides, limits, wait, facts, identity, metrics), limits, metrics, token=token)
 
 
 def serve_loaded(
@@ -87,14 +50,15 @@ def serve_loaded(
 ) -> FastAPI:
     """An application that serves a loaded model, and its successors where a ``watcher`` finds any.
 
-    ``hosts`` are the names under which it may be asked (None: any); ``write`` gets a line about each request and
-    ``say`` one about each new model.
+    With a ``token``, only the page itself, ``/health`` and ``/ready`` are open without it. ``hosts`` are the names
+    under which it may be asked (None: any); ``write`` gets a line about each request and ``say`` one about each new
+    model.
     """
     service = Service(loaded, limits, metrics)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        watching = None if watcher is None else asyncio.create_task(watcher.run(service.current, say))
+        watching = None if watcher is None else asyncio.create_task(watcher.run(service, say))
         yield
         if watching is not None:
             watching.cancel()
@@ -110,14 +74,14 @@ def serve_loaded(
     _add_answers(app, service)
     _add_facts(app, service)
     open_paths = _add_page(app)
-    app.openapi = lambda: document(app, service.current.loaded)  # type: ignore[method-assign]
+    app.openapi = lambda: document(app, service.loaded)  # type: ignore[method-assign]
     app.add_exception_handler(RefusedError, _answer_refusal)
     app.add_exception_handler(HTTPException, _answer_wrong_path)
     app.add_exception_handler(Exception, _answer_failure)
     app.add_middleware(SizeGate, max_bytes=limits.max_bytes)
     if token is not None:
-        app.add_middleware(TokenGate, token=token, open_paths={*OPEN, *open_paths})
-    app.add_middleware(OriginGate, hosts=hosts, open_paths=OPEN)
+        app.add_middleware(Gate, check=token_check(token), open_paths={*OPEN, *open_paths})
+    app.add_middleware(Gate, check=origin_check(hosts), open_paths=OPEN)
     app.add_middleware(CountingGate, metrics=metrics, write=write)
     app.add_middleware(HeaderGate, is_ending=lambda: service.is_ending)
     return app
@@ -128,7 +92,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     seconds = service.limits.max_seconds
 
     async def ask(request: Request, along_chain: bool) -> Response:
-        loaded = service.current.loaded
+        loaded = service.loaded
         with loaded.in_use():
             # A client that never finishes its request must not hold its place for ever.
             content = await _in_time(request, seconds)
@@ -141,7 +105,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
                 except UserError as error:
                     raise _without_folders(error, paths) from error
             request.scope[ROWS] = max(len(rows), len(uploads))
-            answer["model"] = loaded.identity.to_json()
+            answer["model"] = asdict(loaded.identity)
             return Response(await service.desk.write(answer), media_type="application/json")
 
     @app.post("/predict", response_model=Answers, responses=REFUSALS, summary="Predict rows")
@@ -152,7 +116,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
     @app.post("/trajectory", response_model=Steps, responses=REFUSALS, summary="Follow one row along the chain")
     async def trajectory(request: Request) -> Response:
         """What the samples of one row would be answered with at each step from all noise to none."""
-        if not service.current.loaded.has_chain:
+        if not service.loaded.has_chain:
             raise HTTPException(404)
         return await ask(request, along_chain=True)
 
@@ -183,22 +147,22 @@ def _add_facts(app: FastAPI, service: Service) -> None:
     @app.get("/model", responses={401: REFUSALS[401]}, summary="What the model is")
     async def about() -> dict[str, Any]:
         """Columns with their kinds and ranges or levels, the target's bounds, training, limits and versions."""
-        return service.current.loaded.told
+        return service.loaded.told
 
     @app.get("/health", response_model=Health, summary="Whether the server answers")
     async def health() -> Response:
         """Whether the server answers, and how much it has to do; this is open without a token too."""
-        return JSONResponse({"status": "ok", "waiting": service.current.loaded.batcher.n_waiting})
+        return JSONResponse({"status": "ok", "waiting": service.loaded.batcher.n_waiting})
 
     @app.get("/ready", response_model=Ready, responses={503: REFUSALS[503]}, summary="Whether to send it requests")
     async def ready() -> Response:
         """Whether the server takes requests: not while it is stopping or has too much to do; open without a token."""
-        loaded = service.current.loaded
+        loaded = service.loaded
         if service.is_ending:
             raise refusal(503, "closing", "the server must be running, but it is stopping; ask another one")
         if loaded.batcher.n_waiting >= service.limits.max_waiting:
             raise refusal(503, "busy", "the server must have room for rows, but too many wait; try again in a moment")
-        return JSONResponse({"status": "ready", "model": loaded.identity.to_json()})
+        return JSONResponse({"status": "ready", "model": asdict(loaded.identity)})
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
@@ -211,32 +175,56 @@ def _add_page(app: FastAPI) -> list[str]:
     files = {entry.name: entry.read_bytes() for entry in folder.iterdir() if Path(entry.name).suffix in MEDIA_TYPES}
     paths = PAGES | {f"/page/{name}": name for name in files if not name.endswith(".html")}
     for path, name in paths.items():
-        media_type = MEDIA_TYPES[Path(name).suffix]
-        app.add_api_route(path, _file_sender(files[name], media_type), include_in_schema=False, response_model=None)
+        media_type = f"{MEDIA_TYPES[Path(name).suffix]}; charset=utf-8"
+        file = Response(files[name], media_type=media_type)
+        app.router.routes.append(Route(path, file, methods=["GET"], include_in_schema=False))
     return list(paths)
 
 
-def _file_sender(content: bytes, media_type: str) -> Any:
-    async def send_file() -> Response:
-        return Response(content, media_type=f"{media_type}; charset=utf-8")
+def document(app: FastAPI, loaded: Loaded) -> dict[str, Any]:
+    """The OpenAPI document, with the columns of the model that answers now."""
+    if loaded.document is None:
+        told = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        for path, one_row in (("/predict", False), ("/trajectory", True)):
+            told["paths"][path]["post"] |= request_schema(loaded.columns, loaded.reader.reads_images, one_row)
+        if not loaded.has_chain:
+            del told["paths"]["/trajectory"]
+        loaded.document = told
+    return loaded.document
 
-    return send_file
+
+def figures(service: Service) -> str:
+    """All figures in the text form that Prometheus reads."""
+    loaded, guard, identity = service.loaded, service.guard, service.loaded.identity
+    about: tuple[str, ...] = (identity.name, identity.version or "", identity.hash or "", loaded.model.settings_.method)
+    lines = [
+        *service.metrics.to_text(),
+        *figure("diffor_waiting_rows", "Rows that wait for an answer.", loaded.batcher.n_waiting),
+        *figure("diffor_model_info", "The model that answers.", {about: 1}, "name", "version", "hash", "method"),
+        *figure("diffor_model_switches_total", "Models that took over from another.", service.n_switched),
+        *figure("diffor_model_is_stale", "Whether the folder holds a newer model that cannot be loaded.",
+                service.failure is not None),
+        *loaded.drift.to_text(),
+    ]  # fmt: skip
+    if guard is not None:
+        lines += figure("diffor_connections", "Clients that are connected.", len(guard))
+        lines += figure("diffor_connections_sent_away_total", "Connections that lost their place to others, or got "
+                        "none.", guard.n_sent_away)  # fmt: skip
+    return "\n".join(lines) + "\n"
 
 
-async def _answer_refusal(request: Request, error: Exception) -> Response:
-    if not isinstance(error, RefusedError):
-        raise error
-    return refused(error)
+async def _answer_refusal(request: Request, error: Any) -> Response:
+    return Refused(error)
 
 
-async def _answer_wrong_path(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
+async def _answer_wrong_path(request: Request, error: Any) -> Response:
     asked = f"{request.method[:20]} {request.url.path[:100]}"
-    return refused(refusal(status, "path", f"a path of this server must be asked, but {asked} is none; see /docs"))
+    message = f"a path of this server must be asked, but {asked} is none; see /docs"
+    return Refused(refusal(error.status_code, "path", message))
 
 
 async def _answer_failure(request: Request, error: Exception) -> Response:
     """What the client reads when the server is at fault; the log has the rest."""
-    failure = refused(refusal(500, "failure", "the server must answer, but it failed; its log says why"))
+    failure = Refused(refusal(500, "failure", "the server must answer, but it failed; its log says why"))
     failure.headers.update(SAFE_HEADERS)  # this answer passes no gate
     return failure

@@ -7,41 +7,24 @@ no answer. While the model is at work, further requests gather and make up the n
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Callable, Sequence, Sized
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from diffor.serving.server.refusals import refusal
 
-
-class Sized(Protocol):
-    """What is asked: its length is the number of its rows."""
-
-    def __len__(self) -> int: ...
-
-
 Answer = Callable[[Sequence[Any]], Sequence[Any]]
-"""Answers several questions, each with its answer or with the error that it met."""
-
-
-@dataclass(eq=False)
-class _Waiting:
-    """A question with the future that its answer goes to."""
-
-    question: Sized
-    future: Future[Any] = field(default_factory=Future)
+"""Answers several questions at once."""
 
 
 class Batcher:
-    """Gathers questions and answers them in one thread, a batch at a time.
+    """Gathers questions in the event loop and has them answered in one thread, a batch at a time.
 
-    A batch has at most ``max_rows`` rows, or one question if that is larger; ``wait`` is how long, in seconds, the
-    first question of a batch waits for others. At most ``max_waiting`` rows may be waiting: more are refused at once,
-    because a queue that only grows answers nobody in time. ``observe`` is told the rows of each batch.
+    The length of a question is the number of its rows. A batch has at most ``max_rows`` of them, or one question if
+    that is larger; ``wait`` is how long, in seconds, the first question of a batch waits for others. At most
+    ``max_waiting`` rows may be waiting: more are refused at once, because a queue that only grows answers nobody in
+    time. ``observe`` is told the rows of each batch.
     """
 
     def __init__(
@@ -50,103 +33,78 @@ class Batcher:
         wait: float = 0.002,
         max_rows: int = 1024,
         max_waiting: int = 20_000,
-        observe: Callable[[int], object] | None = None,
+        observe: Callable[[int], object] = lambda n_rows: None,
     ) -> None:
         self.answer, self.wait, self.max_rows, self.max_waiting = answer, wait, max_rows, max_waiting
         self.observe = observe
-        self.n_batches = self.n_questions = 0
-        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
-        self._n_rows = 0
-        self._is_closed = False
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._work, name="model", daemon=True)
-        self._thread.start()
-
-    @property
-    def n_waiting(self) -> int:
+        self.n_waiting = 0
         """Rows that wait for an answer or are being answered."""
-        return self._n_rows
+        self._waiting: deque[tuple[Sized, asyncio.Future[Any]]] = deque()
+        self._thread = ThreadPoolExecutor(1, "model")
+        self._working: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     async def ask(self, question: Sized, seconds: float) -> Any:
         """The answer to a question, or a refusal where there are too many or the time is over."""
-        waiting = self._put(question)
+        if self._is_closed:
+            raise refusal(503, "closing", "the server must be running, but it is stopping; ask another one")
+        if self.n_waiting and self.n_waiting + len(question) > self.max_waiting:
+            raise refusal(
+                503, "busy", f"at most {self.max_waiting} rows can wait for answers, but {self.n_waiting} do already; "
+                "try again in a moment", Retry_After="1",
+            )  # fmt: skip
+        answer = asyncio.get_running_loop().create_future()
+        self.n_waiting += len(question)
+        self._waiting.append((question, answer))
+        if self._working is None or self._working.done():
+            self._working = asyncio.create_task(self._work())
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(waiting.future), seconds)
+            return await asyncio.wait_for(answer, seconds)
         except asyncio.TimeoutError as error:
             raise refusal(
                 504, "time", f"an answer must take at most {seconds:g} s, but it is not ready; send fewer rows, "
                 "or try again when the server has less to do",
             ) from error  # fmt: skip
 
-    def _put(self, question: Sized) -> _Waiting:
-        waiting = _Waiting(question)
-        with self._lock:
-            if self._is_closed:
-                raise refusal(503, "closing", "the server must be running, but it is stopping; ask another one")
-            if self._n_rows and self._n_rows + len(question) > self.max_waiting:
-                raise refusal(
-                    503, "busy", f"at most {self.max_waiting} rows can wait for answers, but {self._n_rows} do "
-                    "already; try again in a moment", Retry_After="1",
-                )  # fmt: skip
-            self._n_rows += len(question)
-            self._waiting.put(waiting)
-        return waiting
-
-    def close(self) -> None:
+    async def close(self) -> None:
         """Answer what is waiting, then stop; later questions are refused."""
-        with self._lock:
-            if not self._is_closed:
-                self._is_closed = True
-                self._waiting.put(None)
-        self._thread.join()
+        self._is_closed = True
+        if self._working is not None:
+            await self._working
+        self._thread.shutdown()
 
-    def _work(self) -> None:
-        last = False
-        held: _Waiting | None = None
-        while not (last and held is None):
-            batch, held, last = self._gather(held, last)
-            self._answer(batch)
+    async def _work(self) -> None:
+        """Answer what waits, until nothing does."""
+        while self._waiting:
+            if self.n_waiting < self.max_rows:
+                await asyncio.sleep(self.wait)
+            batch = self._next_batch()
+            # Those whose time is over are gone: nobody waits for them.
+            wanted = [(question, future) for question, future in batch if not future.done()]
+            answers: Sequence[Any] = []
+            if wanted:
+                questions = [question for question, _ in wanted]
+                self.observe(sum(map(len, questions)))
+                answers = await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, questions)
+            self.n_waiting -= sum(len(question) for question, _ in batch)
+            for (_, future), answer in zip(wanted, answers, strict=True):
+                if future.done():
+                    continue
+                if isinstance(answer, Exception):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
 
-    def _gather(self, held: _Waiting | None, last: bool) -> tuple[list[_Waiting], _Waiting | None, bool]:
-        """The next batch, what did not fit into it, and whether nothing comes after it."""
-        first = self._waiting.get() if held is None else held
-        if first is None:
-            return [], None, True
-        batch, n_rows, until = [first], len(first.question), time.monotonic() + self.wait
-        while not last and n_rows < self.max_rows:
-            try:
-                found = self._waiting.get(timeout=max(until - time.monotonic(), 0))
-            except queue.Empty:
-                break
-            if found is None:
-                return batch, None, True
-            n_rows += len(found.question)
-            if n_rows > self.max_rows:
-                return batch, found, last
-            batch.append(found)
-        return batch, None, last
+    def _next_batch(self) -> list[tuple[Sized, asyncio.Future[Any]]]:
+        batch = [self._waiting.popleft()]
+        n_rows = len(batch[0][0])
+        while self._waiting and n_rows + len(self._waiting[0][0]) <= self.max_rows:
+            batch.append(self._waiting.popleft())
+            n_rows += len(batch[-1][0])
+        return batch
 
-    def _answer(self, batch: list[_Waiting]) -> None:
-        # Those whose time is over are gone: nobody waits for them.
-        wanted = [one for one in batch if one.future.set_running_or_notify_cancel()]
-        try:
-            answers = self._ask([one.question for one in wanted])
-        finally:
-            with self._lock:
-                self._n_rows -= sum(len(one.question) for one in batch)
-        for one, answer in zip(wanted, answers, strict=True):
-            if isinstance(answer, BaseException):
-                one.future.set_exception(answer)
-            else:
-                one.future.set_result(answer)
-
-    def _ask(self, questions: list[Sized]) -> Sequence[Any]:
-        if not questions:
-            return []
-        self.n_batches += 1
-        self.n_questions += len(questions)
-        if self.observe is not None:
-            self.observe(sum(map(len, questions)))
+    def _ask(self, questions: Sequence[Any]) -> Sequence[Any]:
+        """Answers, or the errors that were met."""
         try:
             return self.answer(questions)
         except Exception as error:

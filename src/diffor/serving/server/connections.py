@@ -18,7 +18,7 @@ import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from diffor.serving.server.refusals import refusal, refused
+from diffor.serving.server.refusals import Refused, refusal
 
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 """Paths that are answered when all places are taken."""
@@ -59,7 +59,7 @@ class Guard:
         self.spare: set[GuardedProtocol] = set()
         self.n_sent_away = 0
         """Connections that lost their place, or got none."""
-        self._sweeping: asyncio.TimerHandle | None = None
+        self._is_sweeping = False
 
     def __len__(self) -> int:
         return len(self.members) + len(self.spare)
@@ -73,20 +73,18 @@ class Guard:
         """Give a new connection a place, that of another if need be, or turn it away."""
         places = self.places
         of_client = {one for one in self.members if one.peer == new.peer}
-        if len(of_client) >= places.n_of_client:
-            has_place = self._send_one_away(of_client)
-        else:
-            has_place = len(self.members) < places.n_all or self._send_one_away(self.members)
-        if has_place:
+        crowd = of_client if len(of_client) >= places.n_of_client else self.members
+        has_room = crowd is self.members and len(self.members) < places.n_all
+        if has_room or self._send_one_away(crowd):
             self.members.add(new)
         elif len(self.spare) < places.n_spare or self._send_one_away(self.spare):
             self.spare.add(new)
             new.app = ProbesOnly(new.app)
         else:
-            self.n_sent_away += 1
-            new.transport.abort()
-        if self._sweeping is None:
-            self._sweeping = new.loop.call_later(SWEEP_SECONDS, self._sweep, new.loop)
+            self._send_away(new)
+        if not self._is_sweeping:
+            self._is_sweeping = True
+            new.loop.call_later(SWEEP_SECONDS, self._sweep, new.loop)
 
     def leave(self, one: GuardedProtocol) -> None:
         """Forget a connection that has ended."""
@@ -96,12 +94,11 @@ class Guard:
     def _send_one_away(self, among: set[GuardedProtocol]) -> bool:
         """End the connection that waits for its client and can best be spared, if any does."""
         waiting = [one for one in among if one.is_waited_for]
-        if not waiting:
-            return False
-        share = Counter(one.peer for one in among)
-        # Whoever has most loses first, and of these the one that has waited longest.
-        self._send_away(max(waiting, key=lambda one: (share[one.peer], -one.waiting_since)))
-        return True
+        if waiting:
+            share = Counter(one.peer for one in among)
+            # Whoever has most loses first, and of these the one that has waited longest.
+            self._send_away(max(waiting, key=lambda one: (share[one.peer], -one.waiting_since)))
+        return bool(waiting)
 
     def _send_away(self, one: GuardedProtocol) -> None:
         self.n_sent_away += 1
@@ -117,8 +114,9 @@ class Guard:
             elif one.is_late(now) and not one.transport.is_closing():
                 one.transport.write(TOO_SLOW)
                 one.transport.close()
-        is_needed = bool(self.members or self.spare)
-        self._sweeping = loop.call_later(SWEEP_SECONDS, self._sweep, loop) if is_needed else None
+        self._is_sweeping = len(self) > 0
+        if self._is_sweeping:
+            loop.call_later(SWEEP_SECONDS, self._sweep, loop)
 
 
 class GuardedProtocol(H11Protocol):
@@ -227,15 +225,14 @@ class ProbesOnly:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it with 503; either is the only one of its connection."""
-        if scope["type"] == "http" and scope["path"] not in PROBES:
-            message = "a server must have a place for each connection, but all are taken; try again in a moment"
-            error = refusal(503, "busy", message, Retry_After="1", Connection="close")
-            await refused(error)(scope, receive, send)
-            return
 
         async def send_last(message: Any) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
             await send(message)
 
-        await self.app(scope, receive, send_last)
+        app = self.app
+        if scope["type"] == "http" and scope["path"] not in PROBES:
+            message = "a server must have a place for each connection, but all are taken; try again in a moment"
+            app = Refused(refusal(503, "busy", message, Retry_After="1"))
+        await app(scope, receive, send_last)

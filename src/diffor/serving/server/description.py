@@ -8,13 +8,21 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, Field
 
+from diffor.encoders.tabular.inputs import CategoryColumn, NumericColumn
+from diffor.errors import UserError
 from diffor.estimators.chain import has_increments
 from diffor.estimators.values import N_RANGES
 from diffor.files.provenance import versions
 from diffor.serving.server.columns import Columns, example_of
-from diffor.serving.server.influence import influences
+from diffor.serving.server.rows import check_rows
 
 Grade = bool | int | float | str
+MAX_COLUMNS = 500
+"""Columns of models whose columns are compared by how far they move an answer."""
+MAX_LEVELS = 4
+"""Levels of a category that are tried beside the typical one."""
+QUARTILE = 0.6745
+"""Distance of a quartile from the centre, in spreads."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +111,18 @@ class Problems(BaseModel):
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": Problems, "description": "the token is missing or wrong"},
-    403: {"model": Problems, "description": "a browser asked for another page than the server's own"},
-    408: {"model": Problems, "description": "the request did not arrive in time"},
-    413: {"model": Problems, "description": "too many rows or bytes"},
-    415: {"model": Problems, "description": "another kind of content than the model reads"},
-    421: {"model": Problems, "description": "the server was asked under a name that is not its own"},
-    422: {"model": Problems, "description": "something in the request is wrong; each field is named"},
-    503: {"model": Problems, "description": "too much is waiting, or the server is stopping"},
-    504: {"model": Problems, "description": "the answer took too long"},
+    status: {"model": Problems, "description": reason}
+    for status, reason in {
+        401: "the token is missing or wrong",
+        403: "a browser asked for another page than the server's own",
+        408: "the request did not arrive in time",
+        413: "too many rows or bytes",
+        415: "another kind of content than the model reads",
+        421: "the server was asked under a name that is not its own",
+        422: "something in the request is wrong; each field is named",
+        503: "too much is waiting, or the server is stopping",
+        504: "the answer took too long",
+    }.items()
 }
 
 
@@ -122,8 +133,9 @@ def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str
         moves = influences(model, columns)
         for column in told:
             column["influence"] = moves.get(column["name"])
-    grades = model.grades_.tolist() if hasattr(model, "classes_") else None
-    history = model.history_
+    is_graded, history = hasattr(model, "classes_"), model.history_
+    edges = np.linspace(0.0, 1.0, N_RANGES + 1)
+    edges = edges * model.scale_.high if is_graded else model.scale_.from_unit(edges)
     return {
         **facts,
         "estimator": type(model).__name__,
@@ -131,12 +143,13 @@ def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str
         "columns": told,
         "images": None if model.images_ is None else {"side": model.images_.inputs.side},
         "bounds": [model.scale_.low, model.scale_.high],
-        "grades": grades,
+        "grades": model.grades_.tolist() if is_graded else None,
         "has_distribution": model.has_distribution,
         "has_interval": model.has_distribution or model.conformal_ is not None,
         "n_samples": model.settings_.n_samples,
         "calibration_rows": None if model.conformal_ is None else model.conformal_.n_rows,
-        "increment_edges": increment_edges(model) if model.has_distribution else None,
+        # Ends of the increments' intervals when all are full, in the target's units.
+        "increment_edges": np.asarray(edges).tolist() if model.has_distribution else None,
         "has_chain": has_increments(model),
         "training": {
             "validation_crps": history.best_score,
@@ -151,11 +164,53 @@ def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str
     }
 
 
-def increment_edges(model: Any) -> list[float]:
-    """Ends of the increments' intervals when all are full, in the target's units."""
-    unit = np.linspace(0.0, 1.0, N_RANGES + 1)
-    edges = unit * model.scale_.high if hasattr(model, "classes_") else model.scale_.from_unit(unit)
-    return [float(edge) for edge in edges]
+def influences(model: Any, columns: Columns) -> dict[str, float]:
+    """How far the mean answer to a typical row moves when one column changes, as a share of the farthest.
+
+    Numbers go to their quartiles, categories to their first levels, so that people who fill in a form see first what
+    matters. It is no measure of importance: columns that act together, or far from typical rows, are not seen. Empty
+    where the model cannot answer such rows, or has very many columns.
+    """
+    typical = {column["name"]: example_of(column) for column in columns.to_json()}
+    changed = [(str(one.name), value) for one in columns.features[:MAX_COLUMNS] for value in _others(one)]
+    if not changed or len(columns.features) > MAX_COLUMNS:
+        return {}
+    rows = [typical, *({**typical, name: value} for name, value in changed)]
+    try:
+        checked = check_rows(rows, columns, len(rows))
+        means = np.asarray(model.predict_distribution(checked.table, **checked.side).mean, dtype=np.float64)
+    except UserError:
+        return {}
+    found = dict.fromkeys(columns.feature_names, 0.0)
+    for (name, _), move in zip(changed, np.abs(means[1:] - means[0]).tolist(), strict=True):
+        found[name] = max(found[name], move)
+    largest = max(found.values())
+    return {name: move / largest for name, move in found.items()} if largest > 0 else {}
+
+
+def _others(column: NumericColumn | CategoryColumn) -> list[float | str]:
+    """Values of a column beside its typical one."""
+    if isinstance(column, CategoryColumn):
+        return list((column.levels or [])[1 : 1 + MAX_LEVELS])
+    low, high = column.range
+    step = QUARTILE * column.spread
+    return [max(low, column.centre - step), min(high, column.centre + step)] if step else []
+
+
+OPTIONS_SCHEMA: dict[str, Any] = {
+    "quantiles": {
+        "type": "array",
+        "items": {"type": "number", "minimum": 0, "maximum": 1},
+        "description": "levels of the quantiles; left out: 0.05, 0.25, 0.5, 0.75, 0.95",
+    },
+    "coverage": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "exclusiveMaximum": 1,
+        "description": "probability with which the interval shall hold the target; left out: 0.9",
+    },
+    "increments": {"type": "boolean", "description": "whether increments are wanted; left out: true"},
+}
 
 
 def request_schema(columns: Columns, reads_images: bool, one_row: bool = False) -> dict[str, Any]:
@@ -165,48 +220,19 @@ def request_schema(columns: Columns, reads_images: bool, one_row: bool = False) 
         "type": "object",
         "additionalProperties": False,
         "required": columns.required,
-        "properties": {column["name"]: _cell_schema(column) for column in told},
+        "properties": {
+            column["name"]: {"type": ["number", "null"] if column["kind"] == "number" else ["string", "number", "null"]}
+            for column in told
+        },
         "example": {column["name"]: example_of(column) for column in told},
     }
     what = "one row" if one_row else "the rows"
-    about_rows = f"{what}, each with every column; null for what is not known: {', '.join(columns.known)}"
-    rows = {"type": "array", "items": row, "minItems": 1, "description": about_rows}
-    if one_row:
-        rows["maxItems"] = 1
-    options: dict[str, Any] = {}
-    if not one_row:
-        options = {
-            "quantiles": {
-                "type": "array",
-                "items": {"type": "number", "minimum": 0, "maximum": 1},
-                "description": "levels of the quantiles; left out: 0.05, 0.25, 0.5, 0.75, 0.95",
-            },
-            "coverage": {
-                "type": "number",
-                "exclusiveMinimum": 0,
-                "exclusiveMaximum": 1,
-                "description": "probability with which the interval shall hold the target; left out: 0.9",
-            },
-            "increments": {
-                "type": "boolean",
-                "description": "whether increments are wanted; left out: true",
-            },
-        }
-    if not reads_images:
-        form = {"type": "object", "required": ["rows"], "properties": {"rows": rows, **options}}
-        return {"requestBody": {"required": True, "content": {"application/json": {"schema": form}}}}
-    images = {
-        "type": "array",
-        "items": {"type": "string", "format": "binary"},
-        "minItems": 1,
-        "description": "files of images",
-    }
-    beside = {"rows": rows} if told else {}
-    form = {"type": "object", "required": ["images", *beside], "properties": {"images": images, **beside, **options}}
-    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}}}
-
-
-def _cell_schema(column: dict[str, Any]) -> dict[str, Any]:
-    if column["kind"] == "number":
-        return {"type": ["number", "null"]}
-    return {"type": ["string", "number", "null"]}
+    about = f"{what}, each with every column; null for what is not known: {', '.join(columns.known)}"
+    rows = {"type": "array", "items": row, "minItems": 1, "description": about} | ({"maxItems": 1} if one_row else {})
+    parts: dict[str, Any] = {"rows": rows} if told or not reads_images else {}
+    if reads_images:
+        file = {"type": "string", "format": "binary"}
+        parts["images"] = {"type": "array", "items": file, "minItems": 1, "description": "files of images"}
+    schema = {"type": "object", "required": list(parts), "properties": parts | ({} if one_row else OPTIONS_SCHEMA)}
+    kind = "multipart/form-data" if reads_images else "application/json"
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}

@@ -13,10 +13,8 @@ from starlette.datastructures import Headers
 
 from diffor.serving.server.pictures import Upload, kept_pictures
 from diffor.serving.server.refusals import refusal
-from diffor.serving.server.requests import RequestReader
+from diffor.serving.server.requests import SMALL_BYTES, RequestReader
 
-SMALL_BYTES = 2**15
-"""A body of this size takes less time to read than to hand to a thread and back, or little more."""
 SMALL_ROWS = 16
 
 

@@ -8,6 +8,7 @@ of the target, the grades. How far they have moved is one number, the population
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from diffor.encoders.tabular.inputs import N_PIECES, UNKNOWN, CategoryColumn, NumericColumn
 from diffor.serving.server.columns import Columns, spell
-from diffor.serving.server.metrics import Counter, Sample, counter_lines, gauge_lines
+from diffor.serving.server.metrics import figure
 
 RECENT_ROWS = 10_000
 """When so many rows have been counted, all counts are halved: the old ones fade."""
@@ -57,16 +58,20 @@ class Drift:
     """Counts the rows of one model and its answers; it may be asked from any thread."""
 
     def __init__(self, model: Any, columns: Columns) -> None:
-        self.values, self.missing, self.outside = Counter(), Counter(), Counter()
+        self.values: Counter[str] = Counter()
+        self.missing: Counter[str] = Counter()
+        self.outside: Counter[str] = Counter()
         self.columns = columns.features[:MAX_COLUMNS]
-        self._pieces = {str(column.name): Shares(np.ones(N_PIECES)) for column in self.columns if _has_pieces(column)}
+        # Where pieces were merged, because values are shared, nobody knows any more how many rows each had.
+        self._pieces = {
+            str(column.name): Shares(np.ones(N_PIECES))
+            for column in self.columns
+            if isinstance(column, NumericColumn) and len(column.edges) == N_PIECES + 1
+        }
         summary = (model.data_summary_ or {}).get("target", {})
         self._cuts = _quarters(summary)
-        self._answers: Shares | None = None
-        if self._cuts is not None:
-            self._answers = Shares(np.ones(4))
-        elif sum(summary.get("counts", [])):
-            self._answers = Shares(np.array(summary["counts"], dtype=np.float64))
+        then = np.ones(4) if self._cuts is not None else np.array(summary.get("counts", []), dtype=np.float64)
+        self._answers = Shares(then) if then.sum() else None
         self._lock = threading.Lock()
 
     def add(self, table: pd.DataFrame, prediction: Any, grades: Any) -> None:
@@ -84,59 +89,40 @@ class Drift:
                 self._answers.add(np.bincount(parts, minlength=4) / len(LEVELS))
 
     def _add_column(self, column: NumericColumn | CategoryColumn, values: NDArray[Any]) -> None:
-        name = str(column.name)
-        if isinstance(column, CategoryColumn):
-            n_missing, n_outside = int(pd.isna(values).sum()), 0
-            if column.levels is not None:
-                n_outside = int((column.transform(_spelled(values)) == UNKNOWN).sum())
-        else:
-            known = values[~np.isnan(values)]
+        name, is_missing = str(column.name), pd.isna(values)
+        known, n_outside = values[~is_missing], 0
+        if isinstance(column, NumericColumn):
             low, high = column.range
-            n_missing = len(values) - len(known)
             n_outside = int(((known < low) | (known > high)).sum())
             if name in self._pieces and len(known):
-                scaled = column.transform(known)[:, 0]
-                places = np.searchsorted(np.array(column.edges[1:-1]), scaled, side="right")
+                places = np.searchsorted(np.array(column.edges[1:-1]), column.transform(known)[:, 0], side="right")
                 self._pieces[name].add(np.bincount(places, minlength=N_PIECES).astype(np.float64))
-        self.values.add(len(values), column=name)
-        self.missing.add(n_missing, column=name)
-        self.outside.add(n_outside, column=name)
+        elif column.levels is not None and len(known):
+            spelled = np.array([spell(value) for value in known.tolist()], dtype=object)
+            n_outside = int((column.transform(spelled) == UNKNOWN).sum())
+        self.values[name] += len(values)
+        self.missing[name] += int(is_missing.sum())
+        self.outside[name] += n_outside
 
     def to_text(self) -> list[str]:
         """Lines about all columns and answers."""
         with self._lock:
-            found = [({"column": name}, shares.index) for name, shares in self._pieces.items()]
-            inputs: list[Sample] = [(labels, index) for labels, index in found if index is not None]
-            index = None if self._answers is None else self._answers.index
-        return [
-            *counter_lines("diffor_input_values_total", "Values that were sent, by column.", self.values.samples),
-            *counter_lines("diffor_input_missing_total", "Values that were not known.", self.missing.samples),
-            *counter_lines("diffor_input_outside_total", "Numbers outside the range of training, and levels that "
-                           "training did not have.", self.outside.samples),
-            *gauge_lines("diffor_input_drift", "How far recent values have moved from training (population stability "
-                         "index).", inputs),
-            *gauge_lines("diffor_prediction_drift", "How far recent predictions have moved from the targets of "
-                         "training (population stability index).", [] if index is None else [({}, index)]),
-        ]  # fmt: skip
-
-
-def _has_pieces(column: NumericColumn | CategoryColumn) -> bool:
-    # Where pieces were merged, because values are shared, nobody knows any more how many rows each had.
-    return isinstance(column, NumericColumn) and len(column.edges) == N_PIECES + 1
+            pieces = {name: shares.index for name, shares in self._pieces.items()}
+            moved = None if self._answers is None else self._answers.index
+            return [
+                *figure("diffor_input_values_total", "Values that were sent, by column.", self.values, "column"),
+                *figure("diffor_input_missing_total", "Values that were not known.", self.missing, "column"),
+                *figure("diffor_input_outside_total", "Numbers outside the range of training, and levels that training "
+                        "did not have.", self.outside, "column"),
+                *figure("diffor_input_drift", "How far recent values have moved from training (population stability "
+                        "index).", {name: index for name, index in pieces.items() if index is not None}, "column"),
+                *figure("diffor_prediction_drift", "How far recent predictions have moved from the targets of training "
+                        "(population stability index).", {} if moved is None else moved),
+            ]  # fmt: skip
 
 
 def _quarters(summary: dict[str, Any]) -> Floats | None:
     """Ends of the quarters of the training targets; None where they are not known or fall together."""
     names = ("least", "lower quarter", "median", "upper quarter", "largest")
-    if not all(name in summary for name in names):
-        return None
-    ends = np.array([summary[name] for name in names], dtype=np.float64)
+    ends = np.array([summary.get(name, np.nan) for name in names], dtype=np.float64)
     return ends[1:-1] if (np.diff(ends) > 0).all() else None
-
-
-def _spelled(values: NDArray[Any]) -> NDArray[np.object_]:
-    """Levels as training spelled them."""
-    found: NDArray[np.object_] = np.full(len(values), None, dtype=object)
-    for place in np.flatnonzero(~pd.isna(values)).tolist():
-        found[place] = spell(values[place])
-    return found

@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from diffor.serving.server.refusals import RefusedError, refusal, refused
+from diffor.serving.server.refusals import Refused, RefusedError, refusal
 
 DRAINED = 4
 """How many times the limit of a body that is too large is read, so that its sender gets to the answer ..."""
@@ -31,71 +31,70 @@ SAFE_HEADERS = {
 }
 
 
-class OriginGate:
-    """Refuses requests that a browser sends for another page than the server's own, but for ``open_paths``.
+Check = Callable[[Scope], RefusedError | None]
+
+
+class Gate:
+    """Refuses requests in which a check finds a flaw, but for ``open_paths``, and passes the others on."""
+
+    def __init__(self, app: ASGIApp, check: Check, open_paths: Collection[str] = ()) -> None:
+        self.app, self.check, self.open_paths = app, check, open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it."""
+        is_open = scope["type"] != "http" or scope["path"] in self.open_paths
+        error = None if is_open else self.check(scope)
+        await (self.app if error is None else Refused(error))(scope, receive, send)
+
+
+def origin_check(hosts: Collection[str] | None) -> Check:
+    """A check that finds requests which a browser sends for another page than the server's own (403, 421).
 
     ``hosts`` are the names under which the server is known (None: any), without ports. A page of a stranger can reach
     a server on the visitor's own machine: under a name of its own that it lets point to 127.0.0.1, which the header
     Host tells, or under the server's address, which the header Origin tells.
     """
+    known = None if hosts is None else {host.lower() for host in hosts}
+    # Pages of other servers on this machine are strangers, though they have its names.
+    origins = (known or set()) - {"127.0.0.1", "[::1]", "localhost"}
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] | None, open_paths: Collection[str] = ()) -> None:
-        self.app, self.open_paths = app, open_paths
-        self.hosts = None if hosts is None else {host.lower() for host in hosts}
-        # Pages of other servers on this machine are strangers, though they have its names.
-        self.origins = (self.hosts or set()) - {"127.0.0.1", "[::1]", "localhost"}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with 403 or 421."""
-        is_open = scope["type"] != "http" or scope["path"] in self.open_paths
-        error = None if is_open else self._flaw(scope)
-        if error is None:
-            await self.app(scope, receive, send)
-        else:
-            await refused(error)(scope, receive, send)
-
-    def _flaw(self, scope: Scope) -> RefusedError | None:
+    def check(scope: Scope) -> RefusedError | None:
         host = _header(scope, b"host").decode("latin-1").lower()
-        if self.hosts is not None and _name(host) not in self.hosts:
+        if known is not None and _name(host) not in known:
             message = (
-                f"a request must name this server as {' or '.join(sorted(self.hosts))}, but the header Host is "
+                f"a request must name this server as {' or '.join(sorted(known))}, but the header Host is "
                 f"{host[:100]!r}; ask under such a name, or start the server with --allow-host"
             )
             return refusal(421, "host", message, "header", "Host")
         origin = _header(scope, b"origin").decode("latin-1").lower()
         place = origin.partition("://")[2]
-        if not origin or (place and (place == host or _name(place) in self.origins)):
+        if not origin or (place and (place == host or _name(place) in origins)):
             return None
         message = f"only the server's own page may ask from a browser, but the header Origin is {origin[:100]!r}"
         return refusal(403, "origin", f"{message}; ask from a program, or through a server of your own",
                        "header", "Origin")  # fmt: skip
 
+    return check
+
+
+def token_check(token: str) -> Check:
+    """A check that finds requests without the token (401)."""
+
+    def check(scope: Scope) -> RefusedError | None:
+        kind, _, given = _header(scope, b"authorization").partition(b" ")
+        # Compared in constant time, so that the time tells nothing about the token.
+        if kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), token.encode()):
+            return None
+        found = "it carries another" if kind else "it carries none"
+        message = f"a request must carry the server's token, but {found}; send the header Authorization: Bearer TOKEN"
+        return refusal(401, "token", message, WWW_Authenticate="Bearer")
+
+    return check
+
 
 def _name(place: str) -> str:
     """A host without its port."""
     return place.rpartition("]")[0] + "]" if place.startswith("[") else place.partition(":")[0]
-
-
-class TokenGate:
-    """Lets requests through that have the token, and those for paths that are open to all."""
-
-    def __init__(self, app: ASGIApp, token: str, open_paths: Collection[str]) -> None:
-        self.app, self.token, self.open_paths = app, token.encode(), open_paths
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with 401."""
-        if scope["type"] != "http" or scope["path"] in self.open_paths or self._is_authorized(scope):
-            await self.app(scope, receive, send)
-            return
-        message = "a request must carry the server's token, but {}; send the header Authorization: Bearer TOKEN"
-        found = "it carries another" if _header(scope, b"authorization") else "it carries none"
-        error = refusal(401, "token", message.format(found), WWW_Authenticate="Bearer")
-        await refused(error)(scope, receive, send)
-
-    def _is_authorized(self, scope: Scope) -> bool:
-        kind, _, given = _header(scope, b"authorization").partition(b" ")
-        # Compared in constant time, so that the time tells nothing about the token.
-        return kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), self.token)
 
 
 class SizeGate:
@@ -111,11 +110,11 @@ class SizeGate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        length = _header(scope, b"content-length")
-        if length.isdigit() and int(length[:20]) > self.max_bytes:
-            await self._drain(receive)
-            found = f"it has {int(length[:20])}"
-            await refused(self._too_large(found))(scope, receive, send)
+        length = _header(scope, b"content-length")[:20]
+        if length.isdigit() and int(length) > self.max_bytes:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._read_away(receive), DRAIN_SECONDS)
+            await Refused(self._too_large(f"it has {int(length)}"))(scope, receive, send)
             return
         n_bytes = 0
 
@@ -136,10 +135,6 @@ class SizeGate:
             await self.app(scope, counted, send)
         finally:
             self.n_held -= n_bytes
-
-    async def _drain(self, receive: Receive) -> None:
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._read_away(receive), DRAIN_SECONDS)
 
     async def _read_away(self, receive: Receive) -> None:
         n_bytes, is_more = 0, True

@@ -6,16 +6,17 @@ import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from diffor.estimators.chain import has_increments
-from diffor.serving.server.answers import Asked, ModelAnswers, Question
+from diffor.serving.server.answers import ModelAnswers, Question
 from diffor.serving.server.batching import Batcher
 from diffor.serving.server.columns import columns_of, example_of
 from diffor.serving.server.description import Limits, describe_model
+from diffor.serving.server.desk import Desk
 from diffor.serving.server.drift import Drift
 from diffor.serving.server.metrics import Metrics
 from diffor.serving.server.requests import RequestReader
@@ -32,10 +33,6 @@ class Identity:
     name: str
     version: str | None = None
     hash: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As answers carry it."""
-        return {"name": self.name, "version": self.version, "hash": self.hash}
 
 
 def identity_of(folder: Path) -> Identity:
@@ -71,7 +68,7 @@ class Loaded:
         self.batcher = Batcher(
             ModelAnswers(model, self.drift), wait, limits.max_rows, limits.max_waiting, metrics.batch_rows.observe
         )
-        self.told = describe_model(model, self.columns, limits, {**facts, "identity": identity.to_json()})
+        self.told = describe_model(model, self.columns, limits, {**facts, "identity": asdict(identity)})
         self.has_chain = has_increments(model)
         self.document: dict[str, Any] | None = None
         """The OpenAPI document, once somebody has asked for it."""
@@ -83,7 +80,7 @@ class Loaded:
             return
         row = {column["name"]: example_of(column) for column in self.columns.to_json()}
         rows = check_rows([row], self.columns, max_rows=1)
-        ModelAnswers(self.model)([Question(rows, Asked(*self.reader.defaults))])
+        ModelAnswers(self.model)([Question(rows, self.reader.defaults)])
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -98,14 +95,18 @@ class Loaded:
         """Wait until nobody asks the model any more, then end its thread."""
         while self._n_open:
             await asyncio.sleep(0.02)
-        await asyncio.to_thread(self.batcher.close)
+        await self.batcher.close()
 
 
-class Current:
-    """The model that new requests are answered by."""
+class Service:
+    """What all requests share: the model that answers now, the limits, and whether the server is about to end."""
 
-    def __init__(self, loaded: Loaded) -> None:
-        self.loaded = loaded
+    def __init__(self, loaded: Loaded, limits: Limits, metrics: Metrics) -> None:
+        self.loaded, self.limits, self.metrics = loaded, limits, metrics
+        self.desk = Desk()
+        self.is_ending = False
+        self.guard: Any = None
+        """Who is connected, if the server counts them."""
         self.n_switched = 0
         self.failure: str | None = None
         """Why the latest model in the folder is not the one that answers, if so."""
@@ -120,8 +121,9 @@ class Current:
         task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """Finish what is under way."""
+        """Finish what is under way, and end all threads."""
         await asyncio.gather(self.loaded.close(), *self._closing)
+        self.desk.close()
 
 
 Signature = tuple[tuple[str, int, int, int], ...]
@@ -150,7 +152,7 @@ class Watcher:
         self.folder, self.load, self.seconds = folder, load, seconds
         self._seen = signature_of(folder)
 
-    async def run(self, current: Current, say: Any) -> None:
+    async def run(self, service: Service, say: Any) -> None:
         """Watch until the task is cancelled; ``say`` gets a line for each model that was or could not be loaded."""
         found = self._seen
         while True:
@@ -163,8 +165,8 @@ class Watcher:
                 loaded = await asyncio.to_thread(self.load)
                 await asyncio.to_thread(loaded.try_out)
             except Exception as error:  # whatever is wrong with it, the one that answers goes on
-                is_new = current.failure != str(error)
-                current.failure = str(error)
+                is_new = service.failure != str(error)
+                service.failure = str(error)
                 # Half of it may have been written when it was read, and a file that cannot be read may be soon.
                 if signature_of(self.folder) == found and not isinstance(error, OSError):
                     self._seen = found
@@ -172,9 +174,9 @@ class Watcher:
                     say(f"{self.folder} holds another model, but it cannot be loaded: {error}; the old one answers on")
                 continue
             if signature_of(self.folder) != found:
-                await asyncio.to_thread(loaded.batcher.close)
+                await loaded.close()
                 continue  # it changed while it was read: what was read may be neither the one nor the other
             self._seen = found
-            current.failure = None
-            current.switch(loaded)
+            service.failure = None
+            service.switch(loaded)
             say(f"{self.folder}: answers come from the model {loaded.identity.hash} now")

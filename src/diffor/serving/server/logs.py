@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import Any, TextIO
+from typing import TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -112,28 +112,23 @@ class CountingGate:
             self._count(scope, status, time.perf_counter() - started)
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
-        path: str = scope["path"]
-        self.metrics.requests.add(path=path if path in COUNTED else "other", status=str(status))
+        path, n_rows, reason = scope["path"], scope.get(ROWS, 0), scope.get(REFUSAL)
+        self.metrics.requests[path if path in COUNTED else "other", str(status)] += 1
+        self.metrics.n_rows += n_rows
         if path in ASKING:
             self.metrics.seconds.observe(seconds)
-        if REFUSAL in scope:
-            self.metrics.refusals.add(reason=scope[REFUSAL])
-        self.metrics.rows.add(scope.get(ROWS, 0))
-        if self.write is not None and self.pace.lets_through():
-            self.write(json.dumps(self._line(scope, status, seconds)))
-
-    def _line(self, scope: Scope, status: int, seconds: float) -> dict[str, Any]:
-        client = scope.get("client")
+        if reason is not None:
+            self.metrics.refusals[reason] += 1
+        if self.write is None or not self.pace.lets_through():
+            return
         line = {
             "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-            "client": client[0] if client else None,
+            "client": scope["client"][0] if scope.get("client") else None,
             "method": scope["method"][:20],
-            "path": scope["path"][:MAX_PATH],
+            "path": path[:MAX_PATH],
             "status": status,
             "ms": round(1000 * seconds, 2),
-            "rows": scope.get(ROWS, 0),
+            "rows": n_rows,
         }
-        skipped = self.pace.take_skipped()
-        return (
-            line | ({"reason": scope[REFUSAL]} if REFUSAL in scope else {}) | ({"skipped": skipped} if skipped else {})
-        )
+        beside = {"reason": reason, "skipped": self.pace.take_skipped()}
+        self.write(json.dumps(line | {name: value for name, value in beside.items() if value}))

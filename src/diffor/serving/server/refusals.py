@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
 from typing import Any
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 Place = str | int
@@ -24,9 +23,9 @@ MAX_SHOWN = 60
 class RefusedError(Exception):
     """A request that is not answered as asked; ``problems`` are the ones that its client gets to read."""
 
-    def __init__(self, status: int, problems: Sequence[dict[str, Any]], headers: dict[str, str] | None = None) -> None:
+    def __init__(self, status: int, problems: list[dict[str, Any]], headers: dict[str, str] | None = None) -> None:
         super().__init__(problems[0]["msg"])
-        self.status, self.problems, self.headers = status, list(problems), headers
+        self.status, self.problems, self.headers = status, problems, headers
 
 
 def problem(kind: str, message: str, *place: Place) -> dict[str, Any]:
@@ -35,7 +34,9 @@ def problem(kind: str, message: str, *place: Place) -> dict[str, Any]:
     >>> problem("missing_column", "row 0 must have 'age'", "rows", 0, "age")["loc"]
     ['rows', 0, 'age']
     """
-    return {"type": kind, "loc": [_readable(part) for part in place], "msg": message}
+    # Half characters are spelled: no answer could be written with them.
+    spelled = [part.encode("utf-8", "backslashreplace").decode() if isinstance(part, str) else part for part in place]
+    return {"type": kind, "loc": spelled, "msg": message}
 
 
 def refusal(status: int, kind: str, message: str, *place: Place, **headers: str) -> RefusedError:
@@ -44,21 +45,17 @@ def refusal(status: int, kind: str, message: str, *place: Place, **headers: str)
     return RefusedError(status, [problem(kind, message, *place)], named or None)
 
 
-class _Refused(JSONResponse):
-    """A refusal as a response, which leaves its kind for those who count."""
+class Refused(JSONResponse):
+    """A refusal as a response, which leaves its kind in the scope for those who count."""
 
-    kind = ""
+    def __init__(self, error: RefusedError) -> None:
+        super().__init__({"detail": error.problems}, error.status, error.headers)
+        self.kind = error.problems[0]["type"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with it."""
         scope[REFUSAL] = self.kind
         await super().__call__(scope, receive, send)
-
-
-def refused(error: RefusedError) -> Response:
-    """A refusal as a response."""
-    response = _Refused({"detail": error.problems}, error.status, error.headers)
-    response.kind = error.problems[0]["type"]
-    return response
 
 
 class Problems:
@@ -77,31 +74,24 @@ class Problems:
         """Whether there are so many that nobody needs to know of more."""
         return self.n >= MAX_COUNTED
 
-    def count(self, n: int = 1) -> bool:
-        """Count problems; whether (the first of) them is to be described."""
-        has_room = self.n < MAX_PROBLEMS
-        self.n += n
-        return has_room
+    def count(self) -> bool:
+        """Count a problem; whether it is to be described."""
+        self.n += 1
+        return self.n <= MAX_PROBLEMS
 
     def add(self, kind: str, message: str, *place: Place) -> None:
         """Describe a problem that was counted."""
         self.told.append(problem(kind, message, *place))
 
-    def refuse(self, status: int = 422) -> None:
+    def refuse(self) -> None:
         """Raise what was found, ordered by rows, if anything was."""
         if not self.told:
             return
-        told = sorted(self.told, key=_row_of)[:MAX_PROBLEMS]
-        more = self.n - len(told)
-        if more > 0:
-            said = "very many" if self.are_enough else str(more)
+        told = sorted(self.told, key=lambda one: one["loc"][1])
+        if self.n > len(told):
+            said = "very many" if self.are_enough else str(self.n - len(told))
             told.append(problem("more", f"{said} more problems are not listed"))
-        raise RefusedError(status, told)
-
-
-def _row_of(one: dict[str, Any]) -> int:
-    place = one["loc"]
-    return place[1] if len(place) > 1 and isinstance(place[1], int) else -1
+        raise RefusedError(422, told)
 
 
 _SHORT = reprlib.Repr()
@@ -118,8 +108,3 @@ def show(value: object) -> str:
     # What is cut off is not spelled out before: a value can be as large as a request.
     text = repr(value[: 2 * MAX_SHOWN]) if isinstance(value, str) else _SHORT.repr(value)
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 4] + "..." + text[-1]
-
-
-def _readable(part: Place) -> Place:
-    """A place without half characters, which no answer could be written with."""
-    return part.encode("utf-8", "backslashreplace").decode() if isinstance(part, str) else part

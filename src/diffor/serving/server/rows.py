@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from diffor.encoders.tabular.inputs import CategoryColumn
+from diffor.encoders.tabular.inputs import UNKNOWN, CategoryColumn
 from diffor.errors import did_you_mean
 from diffor.serving.server.columns import Columns, spell
 from diffor.serving.server.refusals import MAX_PROBLEMS, Problems, refusal, show
@@ -43,13 +43,12 @@ def check_rows(rows: Any, columns: Columns, max_rows: int) -> CheckedRows:
     if not rows:
         raise refusal(422, "rows", "rows must hold at least one row, but the list is empty", "rows")
     if len(rows) > max_rows:
-        raise refusal(
-            413, "too_many_rows",
-            f"a request must have at most {max_rows} rows, but it has {len(rows)}; send them in several", "rows",
-        )  # fmt: skip
+        message = f"a request must have at most {max_rows} rows, but it has {len(rows)}; send them in several"
+        raise refusal(413, "too_many_rows", message, "rows")
     problems = Problems()
     for place, row in enumerate(rows):
-        _check_names(place, row, columns, problems)
+        if not isinstance(row, dict) or row.keys() != columns.known.keys():
+            _check_names(place, row, columns, problems)
         if problems.are_enough:
             break
     problems.refuse()
@@ -60,28 +59,20 @@ def _check_names(place: int, row: Any, columns: Columns, problems: Problems) -> 
     """Find columns that a row lacks, and those that the model does not know."""
     if not isinstance(row, dict):
         if problems.count():
-            problems.add(
-                "row", f"row {place} must be an object of columns and values, but got {show(row)}", "rows", place
-            )
-        return
-    known = columns.known
-    if row.keys() == known.keys():
+            message = f"row {place} must be an object of columns and values, but got {show(row)}"
+            problems.add("row", message, "rows", place)
         return
     for name in columns.required:
         if name not in row and problems.count():
-            problems.add(
-                "missing_column",
-                f"row {place} must have the column {name!r}, but it is missing; add it (null if it is not known)",
-                "rows", place, name,
-            )  # fmt: skip
+            message = f"row {place} must have the column {name!r}, but it is missing; add it (null if it is not known)"
+            problems.add("missing_column", message, "rows", place, name)
     for name in row:
-        if name not in known and problems.count():
-            problems.add(
-                "unknown_column",
+        if name not in columns.known and problems.count():
+            message = (
                 f"row {place} must have columns that the model knows, but got {show(name)}, which is none"
-                f"{_guess(name, known, problems)}; leave it out",
-                "rows", place, name[:100],
-            )  # fmt: skip
+                f"{_guess(name, columns.known, problems)}; leave it out"
+            )
+            problems.add("unknown_column", message, "rows", place, name[:100])
         if problems.are_enough:
             return
 
@@ -99,41 +90,53 @@ def _as_table(rows: Sequence[dict[str, Any]], columns: Columns) -> CheckedRows:
     features: dict[str, Any] = {}
     for column in columns.features:
         name = str(column.name)
-        cells = [row[name] for row in rows]
         if isinstance(column, CategoryColumn):
-            features[name] = _read_categories(cells, name, problems)
+            cells = _read_cells(rows, name, _as_level, "category", "a text or a number", problems)
+            features[name] = np.array(cells, dtype=object)
             warnings += _new_levels(features[name], column, MAX_PROBLEMS - len(warnings))
         else:
-            features[name] = _read_numbers(cells, name, problems)
+            cells = _read_cells(rows, name, _as_number, "number", "a finite number", problems)
+            features[name] = np.array(cells, dtype=np.float64)  # what is not known is NaN
     side = _read_sides(rows, columns, problems)
     problems.refuse()
     return CheckedRows(pd.DataFrame(features, index=range(len(rows))), side, warnings)
 
 
-def _read_numbers(cells: list[Any], name: str, problems: Problems) -> NDArray[np.float64]:
-    values = np.full(len(cells), np.nan)
-    for place, cell in enumerate(cells):
-        if cell is None:
-            continue
-        number = _as_number(cell)
-        if number is not None:
-            values[place] = number
-        elif problems.count():
-            cure = "send it without quotes" if isinstance(cell, str) and _spells_number(cell) else "null if not known"
-            message = f"{name!r} of row {place} must be a finite number, but got {show(cell)}; {cure}"
-            problems.add("number", message, "rows", place, name)
-    return values
+def _read_cells(
+    rows: Sequence[dict[str, Any]], name: str, read: Callable[[Any], Any], kind: str, wanted: str, problems: Problems
+) -> list[Any]:
+    """The values of a column, None where they are not known; those that ``read`` makes None of are wrong."""
+    found = []
+    for place, row in enumerate(rows):
+        cell = row[name]
+        value = None if cell is None else read(cell)
+        if value is None and cell is not None and problems.count():
+            is_quoted = kind == "number" and isinstance(cell, str) and _spells_number(cell)
+            cure = "send it without quotes" if is_quoted else "null if not known"
+            message = f"{name!r} of row {place} must be {wanted}, but got {show(cell)}; {cure}"
+            problems.add(kind, message, "rows", place, name)
+        found.append(value)
+    return found
 
 
 def _as_number(cell: Any) -> float | None:
     """A cell as a finite number; None where it is none. Text is none, whatever it spells, as in training."""
-    if not isinstance(cell, (bool, int, float)):
-        return None
     try:
-        number = float(cell)
+        number = float(cell) if isinstance(cell, (bool, int, float)) else math.nan
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _as_level(cell: Any) -> Any:
+    """A cell as a level; None where it is neither a number nor a text without half characters, which JSON can spell."""
+    if not isinstance(cell, str):
+        return None if _as_number(cell) is None else cell
+    try:
+        cell.encode()
+    except UnicodeEncodeError:
+        return None
+    return cell
 
 
 def _spells_number(text: str) -> bool:
@@ -144,39 +147,15 @@ def _spells_number(text: str) -> bool:
     return True
 
 
-def _read_categories(cells: list[Any], name: str, problems: Problems) -> NDArray[np.object_]:
-    values: NDArray[np.object_] = np.full(len(cells), None, dtype=object)
-    for place, cell in enumerate(cells):
-        if cell is None:
-            continue
-        is_known = _is_text(cell) if isinstance(cell, str) else _as_number(cell) is not None
-        if is_known:
-            values[place] = cell
-        elif problems.count():
-            message = f"{name!r} of row {place} must be a text or a number, but got {show(cell)}; null if not known"
-            problems.add("category", message, "rows", place, name)
-    return values
-
-
-def _is_text(cell: str) -> bool:
-    """Whether a text has no half characters, which JSON can spell and nothing can store."""
-    try:
-        cell.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _new_levels(values: NDArray[np.object_], column: CategoryColumn, n_told: int) -> list[str]:
     """What to tell, of ``n_told`` rows at most, about levels that training rows did not have."""
     if column.levels is None or n_told <= 0:
         return []
     codes = column.transform(np.array([None if value is None else spell(value) for value in values], dtype=object))
-    rows = np.flatnonzero(codes == 0).tolist()
     return [
         f"row {row}: {str(column.name)!r} is {show(values[row])}, which no training row had; the answer takes it for "
         "unknown"
-        for row in rows[:n_told]
+        for row in np.flatnonzero(codes == UNKNOWN).tolist()[:n_told]
     ]
 
 
@@ -185,28 +164,20 @@ def _read_sides(rows: Sequence[dict[str, Any]], columns: Columns, problems: Prob
     side = {}
     for one in columns.sides:
         has = [one.name in row for row in rows]
-        if not any(has):
-            continue
-        if not all(has):
+        if any(has) and not all(has) and problems.count():
             place = has.index(False)
             message = (
                 f"row {place} must have the column {one.name!r}, as other rows of the request have, but it is "
                 "missing; add it to all rows or to none"
             )
-            if problems.count():
-                problems.add("missing_column", message, "rows", place, one.name)
+            problems.add("missing_column", message, "rows", place, one.name)
+        if not all(has):
             continue
-        values = np.array([_as_amount(row[one.name]) for row in rows])
-        for place in np.flatnonzero(np.isnan(values)).tolist():
-            if not problems.count():
-                continue
-            given = show(rows[place][one.name])
-            message = f"{one.name!r} of row {place}, the {one.role}, must be a number from 0 on, but got {given}"
-            problems.add("number", message, "rows", place, one.name)
-        side[one.role] = values
+        values = [_as_number(row[one.name]) for row in rows]
+        for place, value in enumerate(values):
+            if (value is None or value < 0) and problems.count():
+                given = show(rows[place][one.name])
+                message = f"{one.name!r} of row {place}, the {one.role}, must be a number from 0 on, but got {given}"
+                problems.add("number", message, "rows", place, one.name)
+        side[one.role] = np.array(values, dtype=np.float64)
     return side
-
-
-def _as_amount(cell: Any) -> float:
-    number = _as_number(cell)
-    return math.nan if number is None or number < 0 else number

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import socket
+import sys
 from typing import Any, NoReturn
 
 import uvicorn
@@ -12,10 +14,11 @@ from fastapi import FastAPI
 
 from diffor.serving.server.connections import Guard, Places, protocol_of
 from diffor.serving.server.logs import set_up_logs
-from diffor.serving.server.sockets import BACKLOG, allow_open_files
 
 OTHER_FILES = 256
 """Files beside connections: those of models, images and logs, and new connections before they are turned away."""
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
 LAST_SECONDS = 2.0
 """Time that connections without a request get when the server accepts no more."""
 
@@ -31,6 +34,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Any, drain_seconds: float = 0.0) -> None:
         super().__init__(config)
         self.service, self.drain_seconds = service, drain_seconds
+        self._ending: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Begin to end."""
@@ -41,17 +45,11 @@ class Server(uvicorn.Server):
         self.service.is_ending = True
         self._captured_signals.append(sig)
 
-    async def main_loop(self) -> None:
-        """Serve until it is time to end."""
-        ending: asyncio.Task[None] | None = None
-        counter = 0
-        while not await self.on_tick(counter):
-            counter = (counter + 1) % 864_000
-            await asyncio.sleep(0.1)
-            if self.service.is_ending and ending is None:
-                ending = asyncio.create_task(self._drain())
-        if ending is not None:
-            ending.cancel()
+    async def on_tick(self, counter: int) -> bool:
+        """Whether it is time to end; uvicorn asks ten times a second."""
+        if self.service.is_ending and self._ending is None:
+            self._ending = asyncio.create_task(self._drain())
+        return await super().on_tick(counter)
 
     async def _drain(self) -> None:
         await asyncio.sleep(self.drain_seconds)
@@ -102,3 +100,37 @@ def stop_without_fault() -> None:
 
 def _stop(number: int, frame: Any) -> NoReturn:
     raise SystemExit(0)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that clients who come now wait until the server is ready."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listening = socket.socket(family, kind, protocol)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(address)
+    listening.listen(BACKLOG)
+    return listening
+
+
+def adopt(number: int) -> socket.socket:
+    """The listening socket that whoever started this process has opened, by the number of its file."""
+    listening = socket.socket(fileno=number)
+    if not listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        listening.detach()  # it is another's
+        raise OSError("it does not listen")
+    if listening.family not in (socket.AF_INET, socket.AF_INET6):
+        raise OSError("it is none of the internet protocol")
+    return listening
+
+
+def allow_open_files(n: int) -> None:
+    """Let this process open so many files, of which connections are some, as far as the system lets it."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = n if hard == resource.RLIM_INFINITY else min(n, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # what was allowed before must do then
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,4 +1,4 @@
-"""Which columns move an answer."""
+"""What clients are told: which columns move an answer."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ pytest.importorskip("fastapi")
 
 from diffor import DiffoRRegressor, OrdinalRegressor
 from diffor.serving.server.columns import columns_of
-from diffor.serving.server.influence import influences
+from diffor.serving.server.description import influences
 
 
 def test_columns_that_move_the_answer_are_found():
