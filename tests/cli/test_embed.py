@@ -1,11 +1,6 @@
-"""``diffor embed``: features of folders and tables of images, resumed after a kill, and fitted as a table."""
+"""``diffor embed``: features of folders and tables of images, fitted as a table."""
 
-import os
 import re
-import signal
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pandas as pd
@@ -82,37 +77,6 @@ def test_relative_paths_start_at_the_table_or_at_the_root(home, monkeypatch):
     pd.read_csv("../ages.csv").to_csv("copy.csv", index=False)
     assert main(["embed", "copy.csv", "--root", "..", "--out", "second.parquet", *common]) == 0
     pd.testing.assert_frame_equal(pd.read_parquet("first.parquet"), pd.read_parquet("second.parquet"))
-
-
-def test_a_killed_run_goes_on(home, capsys):
-    embed("faces", "--out", "whole.parquet", "--quiet")
-    script = """
-        import os, signal, sys
-        from diffor.encoders.images import embedding
-        from diffor.cli.main import main
-        embedding.embed_images.__kwdefaults__["part_rows"] = 8
-        write = embedding._Run.write_part
-        def write_or_die(self, number, rows, bar):
-            if number == 3:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return write(self, number, rows, bar)
-        embedding._Run.write_part = write_or_die
-        main(sys.argv[1:])
-    """
-    words = ["embed", "faces", "--out", "features.parquet", "--encoder", "small", "--weights", "small.pt"]
-    words += ["--side", "16", "--workers", "0"]
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), *words], timeout=120, env=os.environ)
-    assert done.returncode == -signal.SIGKILL
-    assert not (home / "features.parquet").exists()
-    assert len(list((home / "features.parquet.parts").glob("part-*"))) == 3
-    from diffor.encoders.images import embedding
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(embedding.embed_images.__kwdefaults__, "part_rows", 8)
-        assert main(words) == 0
-    assert "40 (16 now, 24 before)" in capsys.readouterr().out
-    pd.testing.assert_frame_equal(pd.read_parquet("features.parquet"), pd.read_parquet("whole.parquet"))
-    assert not (home / "features.parquet.parts").exists()
 
 
 def test_broken_images_stop_or_are_left_out(home, capsys):
