@@ -11,17 +11,13 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.options import add_command, require_folder
-from diffor.cli.usage import UsageError
-from diffor.errors import did_you_mean
+from diffor.cli.options import WIDTH, add_command, require_folder, table_row
+from diffor.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from diffor.datasets import Samples
     from diffor.datasets.readers.reading import CheckReport, ReadReport
 
-WIDTH = 100
-"""Columns of a terminal that the table fits into."""
-GAP = "  "
 ENVIRONMENT_VARIABLE = "DIFFOR_DATA"
 SUITE_TITLES = {
     "open": "open: come with packages",
@@ -44,29 +40,28 @@ def add(commands: Any) -> None:
         "diffor datasets kuairec --root DATA",
         "diffor datasets utkface --root DATA --check && echo sound",
     )
-    command.add_argument("name", nargs="?", metavar="NAME", help="one data set, which is read as a whole")
-    command.add_argument(
-        "--root",
-        metavar="DIR",
-        help=f"folder of the files, searched three levels deep (default: {ENVIRONMENT_VARIABLE})",
-    )
-    command.add_argument(
-        "--check",
-        action="store_true",
-        help="compare NAME's files with what is published of them; ends with code 1 if wrong",
-    )
-    command.add_argument("--json", action="store_true", help="print JSON")
+    argument = command.add_argument
+    argument("name", nargs="?", metavar="NAME", help="one data set, which is read as a whole")
+    root_help = f"folder of the files, searched three levels deep (default: {ENVIRONMENT_VARIABLE})"
+    argument("--root", metavar="DIR", help=root_help)
+    check_help = "compare NAME's files with what is published of them; ends with code 1 if wrong"
+    argument("--check", action="store_true", help=check_help)
+    argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """List all data sets, describe one, or check one."""
+    from diffor.datasets import DATASETS
+
     root = _find_root(arguments.root)
     if arguments.name is None:
         if arguments.check:
-            raise UsageError("--check is for one data set, but none is named; add its NAME")
+            raise UserError("--check is for one data set, but none is named; add its NAME")
         _list_all(root, arguments.json)
         return
-    _require_name(arguments.name)
+    if arguments.name not in DATASETS:
+        hint = did_you_mean(arguments.name, DATASETS)
+        raise UserError(f"NAME must be a data set, but {arguments.name!r} is none{hint}; see diffor datasets")
     if arguments.check:
         _print_check(arguments.name, root, arguments.json)
     else:
@@ -76,21 +71,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _find_root(given: str | None) -> Path | None:
     """The folder of the data: the one that was passed, else the one that the environment names, else none."""
-    origin, chosen = (
-        ("--root", given) if given is not None else (ENVIRONMENT_VARIABLE, os.environ.get(ENVIRONMENT_VARIABLE))
-    )
-    if not chosen:
-        return None
-    require_folder(origin, chosen)
-    return Path(chosen).absolute()
-
-
-def _require_name(name: str) -> None:
-    from diffor.datasets import DATASETS
-
-    if name not in DATASETS:
-        raise UsageError(f"NAME must be a data set, but {name!r} is none{did_you_mean(name, DATASETS)}; "
-                         "see diffor datasets")  # fmt: skip
+    chosen = os.environ.get(ENVIRONMENT_VARIABLE) if given is None else given
+    require_folder(ENVIRONMENT_VARIABLE if given is None else "--root", chosen)
+    return Path(chosen).absolute() if chosen else None
 
 
 # All data sets.
@@ -137,9 +120,7 @@ def _suite_lines(facts: list[dict[str, Any]]) -> list[str]:
     for fact in facts:
         # The description of a data set without a distribution says its number of rows already.
         parts = [fact["description"], fact["size"] if fact["suite"] == "paper" else None, fact["licence"]]
-        start = GAP + "".join(fact[column].ljust(width) + GAP for column, width in zip(columns, widths, strict=True))
-        text = "; ".join(part for part in parts if part)
-        lines.append(textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start)))
+        lines.append(table_row([fact[column] for column in columns], widths, "; ".join(filter(None, parts))))
     return lines
 
 
@@ -245,7 +226,7 @@ def _print_check(name: str, root: Path | None, as_json: bool) -> None:
     except ImportError as error:
         if "diffor[" not in str(error):
             raise
-        raise UsageError(f"{name} cannot be checked: {error}") from error
+        raise UserError(f"{name} cannot be checked: {error}") from error
     if as_json:
         facts = {"name": name, "root": None if root is None else str(root)}
         print(json.dumps(facts | {"errors": report.errors, "warnings": report.warnings}))

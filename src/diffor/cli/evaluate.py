@@ -18,9 +18,9 @@ from diffor.cli.model_folder import (
     remembered_target,
     side_columns,
 )
-from diffor.cli.options import add_command, add_effort, as_share
+from diffor.cli.options import add_command, add_effort, as_share, require_columns
 from diffor.cli.target_column import true_targets
-from diffor.cli.usage import UsageError, require_columns, require_figures
+from diffor.errors import UserError
 from diffor.files import tables
 
 if TYPE_CHECKING:
@@ -45,17 +45,16 @@ def add(commands: Any) -> None:
         "diffor evaluate model test.csv --report page.html",
         "diffor evaluate model test.csv --samples 16 --steps 4",
     )
-    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
-    command.add_argument("data", metavar="DATA", help="rows with their targets")
-    command.add_argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
-    command.add_argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
-    command.add_argument("--json", action="store_true", help="print one JSON object")
-    command.add_argument(
-        "--coverage", type=as_share, default=0.9, metavar="C", help="of the intervals (default: %(default)s)"
-    )
+    argument = command.add_argument
+    argument("model", metavar="MODEL", help="folder that diffor fit wrote")
+    argument("data", metavar="DATA", help="rows with their targets")
+    argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
+    argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
+    argument("--json", action="store_true", help="print one JSON object")
+    argument("--coverage", type=as_share, default=0.9, metavar="C", help="of the intervals (default: %(default)s)")
     add_effort(command)
-    command.add_argument("--report", metavar="PAGE.html", help="page about the answers to write, with figures")
-    command.add_argument("--force", action="store_true", help="replace the page if it exists")
+    argument("--report", metavar="PAGE.html", help="page about the answers to write, with figures")
+    argument("--force", action="store_true", help="replace the page if it exists")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -98,15 +97,17 @@ class _Answered:
 
 def _page_path(arguments: argparse.Namespace) -> Path | None:
     """Where the page goes, if there is to be one that can be drawn and written."""
+    from diffor.reports.plots import require_matplotlib
+
     if arguments.report is None:
         if arguments.force:
-            raise UsageError("--force is for --report, but no page is asked for; add --report PAGE.html")
+            raise UserError("--force is for --report, but no page is asked for; add --report PAGE.html")
         return None
     page = Path(arguments.report)
     if page.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"--report must be a page whose name ends in .html, but got {page}; rename it")
+        raise UserError(f"--report must be a page whose name ends in .html, but got {page}; rename it")
     tables.check_output(page, arguments.force)
-    require_figures()
+    require_matplotlib()
     return page
 
 
