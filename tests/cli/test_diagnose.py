@@ -9,7 +9,7 @@ import pytest
 
 from diffor.cli.diagnose import choose_rows
 from diffor.cli.main import main
-from diffor.paper.theory.diagnosis import TITLES
+from diffor.paper.theory.model_diagnosis import EXPLANATIONS
 
 PAPER = ["--preset", "paper", "--max-steps", "20", "--quiet"]
 
@@ -37,8 +37,8 @@ def test_every_measurement_is_printed(home, capsys):
     assert main(["diagnose", str(home / "price"), str(home / "rows.csv")]) == 0
     out = capsys.readouterr().out
     assert "all 150 rows, target price." in " ".join(out.split())
-    for title in TITLES.values():
-        assert f"\n{title}\n" in out
+    for part in EXPLANATIONS.values():
+        assert f"\n{part.title}\n" in out
     assert max(map(len, out.splitlines())) <= 100
 
 
@@ -55,7 +55,7 @@ def test_json_holds_the_numbers_of_every_measurement(home, capsys):
     assert facts["model"] == "DiffoRRegressor"
     assert facts["target"] == "price"
     assert facts["rows"] == facts["rows_in_file"] == 150
-    assert list(facts["measurements"]) == list(TITLES)
+    assert list(facts["measurements"]) == list(EXPLANATIONS)
     weights = facts["measurements"]["fusion"]["weights"]
     assert sum(weights) == pytest.approx(1)
 

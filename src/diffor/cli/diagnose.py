@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from diffor.paper.theory.diagnosis import Diagnosis
+    from diffor.paper.theory.analysis import Numbers
 
 MAX_ROWS = 2000
 """Rows that are measured: more take longer and hardly change a figure."""
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
         _write(arguments.out, about, diagnosis, model)
     if arguments.json:
         facts = {"model": type(model).__name__, "target": target, "rows_in_file": len(truth)}
-        print(json.dumps({**facts, **diagnosis.to_json()}, allow_nan=False))
+        print(json.dumps({**facts, **diagnosis}, allow_nan=False))
     else:
         print(as_text(diagnosis_sections(diagnosis, about, has_figures=False)))
 
@@ -107,7 +107,7 @@ def _describe(folder: Path, n_members: int, n_rows: int, n_in_file: int, target:
     return f"The paper's theory, measured on {folder} with {rows}, target {target}.{member}"
 
 
-def _write(out: str, about: str, diagnosis: Diagnosis, model: Any) -> None:
+def _write(out: str, about: str, diagnosis: Numbers, model: Any) -> None:
     from diffor.paper.theory.model_diagnosis import diagnosis_sections
     from diffor.reports.html import html_page, write_page
 

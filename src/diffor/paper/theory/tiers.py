@@ -9,16 +9,15 @@ has as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from diffor.errors import UserError
+from diffor.paper.theory.analysis import Array
 from diffor.paper.theory.linear_heads import TimeTasks
 
-Array = NDArray[np.floating]
 ROUNDING = 1e-9
 
 
@@ -31,8 +30,7 @@ def upper_bound(tasks: TimeTasks, m: int, risk: float, gamma: float) -> float:
     return float(4 * tasks.amplification[m] * risk / gamma**2) if gamma > 0 else float("inf")
 
 
-@dataclass(frozen=True)
-class Inclusion:
+class Inclusion(NamedTuple):
     """Least noise risks at one time: of a model of that time alone, of many heads, and of many heads trained jointly.
 
     An encoder is chosen out of a family with the heads: by the risk at the one time, or by that of all times.
@@ -72,8 +70,7 @@ def inclusion(families: Sequence[TimeTasks], m: int) -> Inclusion:
     return Inclusion(families[0].times[m], min(own), min(of_many), own[together], int(np.argmin(own)), together)
 
 
-@dataclass(frozen=True)
-class Tiers:
+class Tiers(NamedTuple):
     """The three tiers on trained heads: squared errors of the target's estimate on the rows that trained them.
 
     **Shape:** times, single and separate ``(M,)``.
@@ -113,16 +110,6 @@ class Tiers:
     def fusion_holds(self) -> bool:
         """Third tier: the fused error is within its bound."""
         return self.fused <= self.fusion_bound * (1 + ROUNDING)
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """The measurement as plain values."""
-        return {
-            "times": list(self.times), "single": self.single.tolist(), "separate": self.separate.tolist(),
-            "best_time": self.times[self.best], "fused": self.fused, "fusion_bound": self.fusion_bound,
-            "safe": self.safe, "oracle_holds": self.oracle_holds, "fusion_holds": self.fusion_holds,
-            "oracle_over_single": self.oracle_over_single,
-        }  # fmt: skip
 
 
 def three_tiers(tasks: TimeTasks, heads: ArrayLike | None = None, weights: ArrayLike | None = None) -> Tiers:
