@@ -26,8 +26,6 @@ N_DRAWN = 150
 """Rows whose vectors are drawn, each once for every head."""
 UNTRAINED = {"max_steps": 1, "learning_rate": 1e-12}
 """Settings under which a fit leaves the weights as they were drawn."""
-
-
 MEASURES = {
     "silhouette": "silhouette",
     "silhouette_centred": "silhouette, each head's mean taken away",
@@ -128,13 +126,9 @@ def mean_similarity(centred: ArrayLike) -> float:
     1.0
     """
     heads = np.moveaxis(np.asarray(centred, dtype=np.float64), 1, 0)
-    own = [np.linalg.norm(one.T @ one) for one in heads]
-    found = [
-        np.linalg.norm(heads[first].T @ heads[second]) ** 2 / max(own[first] * own[second], np.finfo(float).tiny)
-        for first in range(len(heads))
-        for second in range(first)
-    ]
-    return float(np.mean(found))
+    alike = np.linalg.norm(heads.transpose(0, 2, 1)[:, None] @ heads, axis=(2, 3)) ** 2  # (S, S)
+    own = np.sqrt(np.diag(alike)).clip(np.finfo(float).tiny ** 0.5)
+    return float((alike / np.outer(own, own))[np.triu_indices(len(heads), 1)].mean())
 
 
 def read_latent(trained: ArrayLike, untrained: ArrayLike, y: ArrayLike, seed: int = 0, about: str = "") -> Findings:
