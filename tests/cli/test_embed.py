@@ -96,10 +96,10 @@ def test_a_killed_run_goes_on(home, capsys):
         from diffor.cli.main import main
         embedding.embed_images.__kwdefaults__["part_rows"] = 8
         write = embedding._Run.write_part
-        def write_or_die(self, number, rows, bar):
-            if number == 3:
+        def write_or_die(self, path, rows, bar):
+            if path.stem == "part-00003":
                 os.kill(os.getpid(), signal.SIGKILL)
-            return write(self, number, rows, bar)
+            return write(self, path, rows, bar)
         embedding._Run.write_part = write_or_die
         main(sys.argv[1:])
     """
