@@ -59,9 +59,6 @@ class ColourDelegates(nn.Module):
     to the dedicated colours of a photo by tokens that stand for them. Guessed: segments are soft, around learned
     centres in the space of normalised colours; a delegate is the mean feature of its segment, weighted by how much of
     the photo it holds; the small network comes before one deformable layer.
-
-    >>> ColourDelegates(n_channels=4, n_delegates=3)(torch.zeros(2, 3, 64, 64)).shape
-    torch.Size([2, 64])
     """
 
     def __init__(self, n_channels: int = 16, n_delegates: int = 16, n_heads: int = 4) -> None:
@@ -130,9 +127,6 @@ class FourWayScan(nn.Module):
     backward, with selective state spaces, and join the four. Guessed: two such layers on the small network's maps in
     place of VMamba-tiny, with widths of our own. The source also learns from balanced levels of the score, which
     belongs to a method and not to an encoder, and is left out.
-
-    >>> FourWayScan(n_channels=4, width=16)(torch.zeros(2, 3, 64, 64)).shape
-    torch.Size([2, 16])
     """
 
     def __init__(self, n_channels: int = 16, width: int = 64, n_layers: int = 2) -> None:

@@ -132,9 +132,6 @@ class ResNet(nn.Module):
     """ResNet of 18, 34 or 50 layers, without its last one.
 
     **Shape:** ``(n, 3, h, w)`` -> ``(n, 512 or 2048, h / 32, w / 32)``.
-
-    >>> sum(parameter.numel() for parameter in ResNet(18).parameters())
-    11176512
     """
 
     BLOCKS: ClassVar[dict[int, tuple[type[BasicBlock | Bottleneck], tuple[int, int, int, int]]]] = {

@@ -63,9 +63,6 @@ def student_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> tuple
     """Mean of a few values with the ends of its interval by Student's t.
 
     **Shape:** values ``(n,)``, at least two.
-
-    >>> [round(number, 3) for number in student_interval([1.0, 2.0, 3.0])]
-    [2.0, -0.484, 4.484]
     """
     from scipy.stats import t  # here, since importing scipy.stats takes long
 
@@ -120,11 +117,7 @@ def _contrast(dataset: str, method: str, measure: Measure, scores: Iterable[Iter
 
 
 def amount(measure: Measure, mean: float, *ends: float) -> str:
-    """A difference, with the ends of its interval where they are given, as a cell of a table.
-
-    >>> amount(COMPARED[0], 0.05, 0.01, 0.09), amount(COMPARED[2], -0.1)
-    ('+5.0 % (+1.0 to +9.0)', '-0.100')
-    """
+    """A difference, with the ends of its interval where they are given, as a cell of a table."""
     scale, unit, digits = (100, " %", 1) if is_relative(measure) else (1, "", 3)
     middle, *around = (f"{scale * value:+.{digits}f}" for value in (mean, *ends))
     return f"{middle}{unit} ({' to '.join(around)})" if around else f"{middle}{unit}"

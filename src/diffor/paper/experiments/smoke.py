@@ -14,12 +14,7 @@ BANNER = "smoke test: too short to mean anything"
 
 
 def smoke_test(findings: Findings) -> Findings:
-    """The findings without a conclusion: no sentences, nothing bold, and the banner at every heading and caption.
-
-    >>> found = smoke_test(Findings({"best": "ours"}, [Heading("Who wins"), Paragraph("Ours wins.")]))
-    >>> found.numbers["smoke_test"], [part.text for part in found.sections][1]
-    ('smoke test: too short to mean anything', 'Who wins (smoke test: too short to mean anything)')
-    """
+    """The findings without a conclusion: no sentences, nothing bold, and the banner at every heading and caption."""
     last = Paragraph(f"{BANNER[0].upper()}{BANNER[1:]}. Run another size for figures.")
     sections = [_plain(one) for one in findings.sections if not isinstance(one, Paragraph)]
     return Findings({"smoke_test": BANNER, **findings.numbers}, [last, *sections, last])

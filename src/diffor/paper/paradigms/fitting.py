@@ -74,11 +74,7 @@ FULL = Size(n_rows=3000, n_test_rows=500, n_seeds=5, max_steps=1200, n_samples=2
 
 
 def over_seeds(found: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Mean and standard deviation (0 of a single seed) of figures of the same names, found for each seed.
-
-    >>> over_seeds([{"mae": 1.0}, {"mae": 3.0}])
-    {'mae': {'mean': 2.0, 'deviation': 1.4142135623730951}}
-    """
+    """Mean and standard deviation (0 of a single seed) of figures of the same names, found for each seed."""
     return {
         name: {"mean": float(np.mean(values)), "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
         for name, values in ((name, [one[name] for one in found]) for name in found[0])
@@ -111,12 +107,7 @@ def _in_words(name: str, value: Any) -> Any:
 
 
 def draw_rows(law: Law, n_rows: int, seed: Sequence[int]) -> Rows:
-    """Inputs of a law and one target for each: the same seed gives the same rows. **Shape:** -> ``(n, p)``, ``(n,)``.
-
-    >>> from diffor.datasets.open.synthetic import Bimodal
-    >>> draw_rows(Bimodal(), 3, [0])[1].shape
-    (3,)
-    """
+    """Inputs of a law and one target for each: the same seed gives the same rows. **Shape:** -> ``(n, p)``, ``(n,)``."""
     random = np.random.default_rng(list(seed))
     x = law.inputs(n_rows, random)
     return x, law.draw(x, 1, random)[:, 0]

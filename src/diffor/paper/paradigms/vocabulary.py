@@ -54,9 +54,6 @@ def paper_bound(n_steps: float, bias: float, width: float) -> float:
     """The paper's bound on the expected squared error of a sum of tokens, from the largest bias of a step.
 
     ``width`` is the range of token values.
-
-    >>> paper_bound(1, 0.0, 2.0)
-    1.0
     """
     return n_steps**2 * (bias**2 + width**2 / 4)
 
@@ -66,9 +63,6 @@ def sound_bound(n_steps: float, bias: float, width: float) -> float:
 
     NOTE[DIFF]: the error of a step is the difference of two values of the range, so it spans twice the range, and its
     variance may be the square of the range, not a quarter of it.
-
-    >>> sound_bound(1, 0.0, 2.0)
-    4.0
     """
     return n_steps**2 * (bias**2 + width**2)
 
@@ -77,9 +71,6 @@ def swapped_tokens_error(n_steps: int, width: float) -> tuple[float, float]:
     """Bias of a step and expected squared error where all tokens are 0 or all are ``width``, and always guessed wrong.
 
     Both cases are equally likely, so no step is biased, and the error reaches :func:`sound_bound`.
-
-    >>> swapped_tokens_error(1, 2.0)
-    (0.0, 4.0)
     """
     errors = n_steps * np.array([width, -width])
     return float(errors.mean() / n_steps), float((errors**2).mean())
@@ -94,9 +85,6 @@ def token_covariances(errors: ArrayLike) -> dict[str, float]:
     step gives.
 
     **Shape:** ``(n, T)``.
-
-    >>> token_covariances([[1.0, 1.0], [-1.0, -1.0]])
-    {'covariances': 2.0, 'printed': 1.0, 'sound': 2.0, 'variance': 4.0, 'variance_bound': 4.0}
     """
     table = np.asarray(errors, dtype=np.float64)
     if table.ndim != 2 or not table.size:

@@ -91,11 +91,7 @@ def noise_identity(
 
 
 def deviation(found: Array, expected: Array) -> float:
-    """The largest difference of two rows of numbers, as a share of the second.
-
-    >>> deviation(np.array([2.0, 1.0]), np.array([1.0, 1.0]))
-    1.0
-    """
+    """The largest difference of two rows of numbers, as a share of the second."""
     return float((np.abs(found - expected) / np.maximum(expected, np.finfo(np.float64).tiny)).max())
 
 
@@ -111,9 +107,6 @@ def ordinal_bound(estimates: ArrayLike, positions: ArrayLike, thresholds: ArrayL
     0 and 1 do not count, since no estimate can cross them. For even grades it is the paper's gamma.
 
     **Shape:** estimates and positions ``(n,)`` in [0, 1], thresholds ``(K - 1,)`` rising, inside (0, 1).
-
-    >>> ordinal_bound([0.25, 0.6], [0.25, 0.25], [0.5])["error_rate"]
-    0.5
     """
     estimated, true = np.asarray(estimates, dtype=np.float64), np.asarray(positions, dtype=np.float64)
     borders = np.asarray(thresholds, dtype=np.float64)
@@ -137,10 +130,6 @@ def even_grades(y: ArrayLike, count: int) -> tuple[Array, Array]:
     """Cut [0, 1] into even grades and put each target into the middle of its own; also gives the thresholds.
 
     **Shape:** y ``(n,)`` -> positions ``(n,)``, thresholds ``(count - 1,)``.
-
-    >>> positions, thresholds = even_grades([0.1, 0.9, 1.0], 2)
-    >>> positions.tolist(), thresholds.tolist()
-    ([0.25, 0.75, 0.75], [0.5])
     """
     if count < 2:
         raise UserError(f"count must be at least 2, but got count={count}")

@@ -27,9 +27,6 @@ def coarse_to_fine_bound(factors: ArrayLike, terms: ArrayLike, start: ArrayLike)
     """The paper's bound on the error after the last step, for errors that obey ``after <= factor * before + term``.
 
     **Shape:** factors and terms ``(..., M)`` in the order of the steps, start ``(...)`` -> ``(...)``.
-
-    >>> float(coarse_to_fine_bound([0.5, 0.5], [0.0, 0.1], 1.0))
-    0.35
     """
     ratios, added = np.asarray(factors, dtype=np.float64), np.asarray(terms, dtype=np.float64)
     error = np.asarray(start, dtype=np.float64)

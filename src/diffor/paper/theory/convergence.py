@@ -196,10 +196,6 @@ def shared_pl_counterexample(function: Callable[[Array], tuple[Array, Array]] = 
     The losses are one function with its minimum at 0 and at pi. Their sum is level at pi / 2 without being least
     there, so that gradient descent on a shared head may rest where separate heads would go on: the paper's remark that
     a global PL condition does not follow from those of the times. For the linear heads here it does follow.
-
-    >>> each, together = shared_pl_counterexample()
-    >>> each > 1 / 32, round(together, 9)
-    (True, 0.0)
     """
     grid = np.linspace(-10, 10 + np.pi, 40_001)
     grid = np.append(grid, np.pi / 2)

@@ -18,9 +18,6 @@ def gain_over(errors: Array, others: Array) -> tuple[float, float]:
     """Share by which a squared error lies below another one on the same rows, and that share's standard error.
 
     There is no gain where there is no error to lower. **Shape:** each ``(n,)``.
-
-    >>> gain_over(np.array([1.0, 1.0]), np.array([2.0, 2.0]))
-    (0.75, 0.0)
     """
     differences, level = others**2 - errors**2, float((others**2).mean())
     if level == 0:
@@ -40,10 +37,6 @@ def linear_fusion(values: ArrayLike, y: ArrayLike, times: Sequence[int]) -> dict
     error it bounds.
 
     **Shape:** values ``(n, M)``, y ``(n,)``, times ``(M,)``.
-
-    >>> along = [[0.0, 0.4], [1.0, 0.5], [0.1, 0.5], [0.8, 0.5]]
-    >>> linear_fusion(along, [0.0, 1.0, 0.0, 1.0], [9, 1])["selection"]["best_time"]
-    9
     """
     along, true = np.asarray(values, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if along.ndim != 2 or along.shape != (len(true), len(times)) or len(true) < 4:

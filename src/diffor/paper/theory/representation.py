@@ -28,11 +28,7 @@ class EffectiveRank(NamedTuple):
 
 
 def effective_rank(matrix: ArrayLike, tolerance: float = TOLERANCE) -> EffectiveRank:
-    """Count the directions that the rows of a matrix use. **Shape:** ``(n, D)``; 0 for a matrix of zeros.
-
-    >>> effective_rank([[1.0, 0.0], [0.0, 1.0]])
-    EffectiveRank(rank=2, entropy=2.0, nuclear=2.0)
-    """
+    """Count the directions that the rows of a matrix use. **Shape:** ``(n, D)``; 0 for a matrix of zeros."""
     values = np.linalg.svd(np.asarray(matrix, dtype=np.float64), compute_uv=False)
     values = values[values > tolerance * max(values[0], np.finfo(np.float64).tiny)] if len(values) else values
     if not len(values):
@@ -48,9 +44,6 @@ def linear_readout_risks(fitted: tuple[ArrayLike, ArrayLike], others: tuple[Arra
     NOTE[DIFF]: the paper's readout has no constant term; here both sides are centred, which adds one to every readout.
 
     **Shape:** embedding ``(n, D)`` with y ``(n,)``, others ``(m, D)`` with ``(m,)``.
-
-    >>> [round(risk, 9) for risk in linear_readout_risks(([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]), ([[3.0]], [8.0]))]
-    [0.0, 1.0]
     """
     table, true = (np.asarray(part, dtype=np.float64) for part in fitted)
     if table.ndim != 2 or len(table) != len(true) or not len(true):
@@ -97,9 +90,6 @@ def compare_subspaces(single: ArrayLike, multiple: ArrayLike, y: ArrayLike) -> S
     of full rank is contained in another of its size only if both span the same, and their risks are equal.
 
     **Shape:** single ``(n, D)``, multiple ``(n, E)``, y ``(n,)``.
-
-    >>> compare_subspaces([[1.0, 1.0], [2.0, 2.0], [0.0, 0.0]], np.eye(3)[:, :2], [1.0, 0.0, 0.0]).holds
-    True
     """
     one, many, true = (np.asarray(part, dtype=np.float64) for part in (single, multiple, y))
     if one.ndim != 2 or many.ndim != 2 or not len(one) == len(many) == len(true):

@@ -73,11 +73,7 @@ def scale_information(
 
 
 def half_times(explained: ArrayLike, times: Sequence[int]) -> Array:
-    """The highest noise at which half of the variance is explained; NaN if at none. **Shape:** ``(M, S)`` -> ``(S,)``.
-
-    >>> half_times([[0.6, 0.1, 0.1], [0.8, 0.6, 0.1]], (9, 5)).tolist()
-    [9.0, 5.0, nan]
-    """
+    """The highest noise at which half of the variance is explained; NaN if at none. **Shape:** ``(M, S)`` -> ``(S,)``."""
     highest = np.where(np.asarray(explained) >= HALF, np.array(times)[:, None], -1).max(axis=0)
     return np.where(highest > 0, highest, np.nan)
 
@@ -92,11 +88,7 @@ def order_agreement(aligned: Sequence[int], halves: Array) -> float:
 
 
 def explained_variance(estimates: ArrayLike, truth: ArrayLike) -> Array:
-    """Share of each column's variance that estimates explain; NaN where it has none. **Shape:** ``(n, S)`` -> ``(S,)``.
-
-    >>> explained_variance([[1.0, 0.0], [2.0, 0.0]], [[1.0, 5.0], [3.0, 5.0]]).tolist()
-    [0.5, nan]
-    """
+    """Share of each column's variance that estimates explain; NaN where it has none. **Shape:** ``(n, S)`` -> ``(S,)``."""
     guess, true = np.asarray(estimates, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     variance = true.var(axis=0)
     rest = ((guess - true) ** 2).mean(axis=0)
@@ -108,9 +100,6 @@ def entropy_in_bits(filled: ArrayLike, n_bins: int = N_BINS) -> Array:
     """Entropy of values in [0, 1] over the second axis, by counting in equal cells; what lies outside is clipped.
 
     **Shape:** ``(n, m, S)`` -> ``(n, S)``.
-
-    >>> entropy_in_bits([[[0.0], [1.0], [0.0], [1.0]]]).tolist()
-    [[1.0]]
     """
     shares = _cell_shares(filled, n_bins)
     bits = -(shares * np.log2(np.where(shares > 0, shares, 1.0))).sum(axis=0)
@@ -123,9 +112,6 @@ def cross_entropy_in_bits(samples: ArrayLike, truth: ArrayLike, n_bins: int = N_
     The shares of all rows count as one more sample of each, so that a cell that no sample hit is not impossible.
 
     **Shape:** samples ``(n, m, S)``, truth ``(n, S)``, both in [0, 1] -> ``(S,)``.
-
-    >>> cross_entropy_in_bits([[[0.0]], [[1.0]]], [[0.0], [1.0]]).round(3).tolist()
-    [0.415]
     """
     drawn, true = np.asarray(samples, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     count = drawn.shape[1]

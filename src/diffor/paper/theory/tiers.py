@@ -136,11 +136,7 @@ def three_tiers(tasks: TimeTasks, heads: ArrayLike | None = None, weights: Array
 
 
 def best_weights(products: ArrayLike) -> Array:
-    """Weights that sum to one and make the error of a combination smallest. **Shape:** ``(M, M)`` -> ``(M,)``.
-
-    >>> best_weights([[1.0, 0.0], [0.0, 3.0]]).round(9).tolist()
-    [0.75, 0.25]
-    """
+    """Weights that sum to one and make the error of a combination smallest. **Shape:** ``(M, M)`` -> ``(M,)``."""
     table = np.asarray(products, dtype=np.float64)
     count = len(table)
     system = np.ones((count + 1, count + 1))
