@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from diffor.encoders.images.convnets import SmallConvNet
-from diffor.errors import UserError
+from diffor.errors import check_least
 
 REACH = 0.5
 """How far a point of the deformable attention may move, as a share of the photo's half."""
@@ -131,8 +131,7 @@ class FourWayScan(nn.Module):
 
     def __init__(self, n_channels: int = 16, width: int = 64, n_layers: int = 2) -> None:
         super().__init__()
-        if n_layers < 1:
-            raise UserError(f"n_layers must be at least 1, but got n_layers={n_layers}")
+        check_least("n_layers", n_layers)
         self.network = SmallConvNet(n_channels)
         self.narrow = nn.Conv2d(self.network.out_features, width, 1)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(n_layers))

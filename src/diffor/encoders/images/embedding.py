@@ -26,7 +26,7 @@ from diffor.core.method import Encoder
 from diffor.core.pixels import BrokenImage, BrokenImageError
 from diffor.encoders.images.inputs import PATH_COLUMN, ImageInputs, ImageRows
 from diffor.encoders.images.lazy import LazyImages
-from diffor.errors import UserError
+from diffor.errors import check_least
 from diffor.files.atomic import replacing
 from diffor.files.tables import PARQUET_SUFFIXES, DataError
 
@@ -144,9 +144,8 @@ class _Run:
 
 
 def _check_output(path: Path, batch_rows: int, part_rows: int) -> None:
-    for name, count in (("batch_rows", batch_rows), ("part_rows", part_rows)):
-        if count < 1:
-            raise UserError(f"{name} must be at least 1, but got {name}={count}")
+    check_least("batch_rows", batch_rows)
+    check_least("part_rows", part_rows)
     if path.suffix.lower() not in PARQUET_SUFFIXES:
         raise DataError(f"features are written as Parquet, but got out={path}; let it end in {PARQUET_SUFFIXES[0]}")
     if not path.parent.is_dir():

@@ -16,7 +16,7 @@ from diffor.core.pixels import FITS, BrokenImage, require_pillow
 from diffor.core.table import as_table
 from diffor.encoders.images.lazy import ImageDecoder, LazyImages
 from diffor.encoders.images.transforms import stored_side
-from diffor.errors import UserError, UserTypeError
+from diffor.errors import UserError, UserTypeError, check_choice, check_least
 
 if TYPE_CHECKING:
     from diffor.core.pixels import ImageSource
@@ -72,13 +72,11 @@ class ImageInputs:
     augment: bool = True
 
     def __post_init__(self) -> None:
-        if self.side < 1:
-            raise UserError(f"side must be at least 1 pixel, but got side={self.side}")
+        check_least("side", self.side)
         if not 0 < self.crop <= 1:
             raise UserError(f"crop must be a share above 0, at most 1, but got crop={self.crop}")
-        for name, choices in (("fit", FITS), ("broken", BROKEN_CHOICES)):
-            if getattr(self, name) not in choices:
-                raise UserError(f"{name} must be one of {', '.join(choices)}, but got {name}={getattr(self, name)!r}")
+        check_choice("fit", self.fit, FITS)
+        check_choice("broken", self.broken, BROKEN_CHOICES)
         if self.n_workers is not None and self.n_workers < 0:
             raise UserError(f"n_workers must be 0 or more, or None, but got n_workers={self.n_workers}")
 

@@ -19,7 +19,7 @@ from diffor.encoders.images.convnets import ResNet, SmallConvNet, load_weights
 from diffor.encoders.images.efficientnet import EfficientNetLite0
 from diffor.encoders.images.mixed_precision import check_bfloat16
 from diffor.encoders.tabular.networks import TabularEncoder
-from diffor.errors import UserError
+from diffor.errors import UserError, check_choice
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of ImageNet's colours, which most pretrained networks expect."""
@@ -67,8 +67,7 @@ class ImageEncoder(Encoder):
         mixed_precision: bool = False,
     ) -> None:
         super().__init__()
-        if pooling not in POOLINGS:
-            raise UserError(f"pooling must be one of {', '.join(POOLINGS)}, but got pooling={pooling!r}")
+        check_choice("pooling", pooling, POOLINGS)
         self.backbone, self.pooling = backbone, pooling
         self.freeze, self.fix_statistics = freeze, fix_statistics
         self.channels_last, self.mixed_precision = channels_last, mixed_precision

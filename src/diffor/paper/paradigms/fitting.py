@@ -107,7 +107,7 @@ def _in_words(name: str, value: Any) -> Any:
 
 
 def draw_rows(law: Law, n_rows: int, seed: Sequence[int]) -> Rows:
-    """Inputs of a law and one target for each: the same seed gives the same rows. **Shape:** -> ``(n, p)``, ``(n,)``."""
+    """Inputs of a law and one target for each; the same for the same seed. **Shape:** -> ``(n, p)``, ``(n,)``."""
     random = np.random.default_rng(list(seed))
     x = law.inputs(n_rows, random)
     return x, law.draw(x, 1, random)[:, 0]

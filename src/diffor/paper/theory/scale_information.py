@@ -73,7 +73,7 @@ def scale_information(
 
 
 def half_times(explained: ArrayLike, times: Sequence[int]) -> Array:
-    """The highest noise at which half of the variance is explained; NaN if at none. **Shape:** ``(M, S)`` -> ``(S,)``."""
+    """The highest noise at which half of the variance is explained, or NaN. **Shape:** ``(M, S)`` -> ``(S,)``."""
     highest = np.where(np.asarray(explained) >= HALF, np.array(times)[:, None], -1).max(axis=0)
     return np.where(highest > 0, highest, np.nan)
 
@@ -88,7 +88,7 @@ def order_agreement(aligned: Sequence[int], halves: Array) -> float:
 
 
 def explained_variance(estimates: ArrayLike, truth: ArrayLike) -> Array:
-    """Share of each column's variance that estimates explain; NaN where it has none. **Shape:** ``(n, S)`` -> ``(S,)``."""
+    """Share of each column's variance that is explained; NaN where it has none. **Shape:** ``(n, S)`` -> ``(S,)``."""
     guess, true = np.asarray(estimates, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     variance = true.var(axis=0)
     rest = ((guess - true) ** 2).mean(axis=0)
