@@ -9,7 +9,7 @@ import pytest
 
 from diffor.cli.diagnose import choose_rows
 from diffor.cli.main import main
-from diffor.paper.theory.diagnosis import TITLES
+from diffor.paper.theory.model_diagnosis import EXPLANATIONS
 
 PAPER = ["--preset", "paper", "--max-steps", "4", "--quiet"]
 
@@ -39,7 +39,7 @@ def test_json_holds_the_numbers_of_every_measurement_of_another_column_too(home,
     facts = json.loads(capsys.readouterr().out)
     assert (facts["model"], facts["target"]) == ("DiffoRRegressor", "cost")
     assert facts["rows"] == facts["rows_in_file"] == 150
-    assert list(facts["measurements"]) == list(TITLES)
+    assert list(facts["measurements"]) == list(EXPLANATIONS)
     assert sum(facts["measurements"]["fusion"]["weights"]) == pytest.approx(1)
 
 
@@ -66,7 +66,7 @@ def test_a_long_file_is_sampled_and_a_page_is_replaced_only_if_asked(home, here,
     shown = capsys.readouterr()
     assert "the page is theory.html" in shown.err
     assert "40 random rows of 150 (seed 0), target price." in " ".join(shown.out.split())
-    assert all(f"\n{title}\n" in shown.out for title in TITLES.values())
+    assert all(f"\n{part.title}\n" in shown.out for part in EXPLANATIONS.values())
     assert max(map(len, shown.out.splitlines())) <= 100
     html = (here / "theory.html").read_text()
     assert html.count("<figure>") == 9

@@ -71,6 +71,7 @@ def test_a_study_to_its_page(name, tmp_path):
     assert done.returncode == 0, done.stderr
     found = numbers_of(tmp_path, f"{name}-quick")
     assert found["experiment"] == name
+    assert name != "latent" or found["trained"] != found["untrained"]
     assert_draws_no_conclusion(done.stdout, found, tmp_path / "reproduction", f"{name}-quick")
     assert len(done.stdout.splitlines()) > 8
     assert (tmp_path / "reproduction" / f"{name}-quick.html").read_text().count("<svg") >= 2

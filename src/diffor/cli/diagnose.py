@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"the page is {arguments.out}", file=sys.stderr)
     if arguments.json:
         facts = {"model": type(model).__name__, "target": target, "rows_in_file": len(truth)}
-        print(json.dumps({**facts, **diagnosis.to_json()}, allow_nan=False))
+        print(json.dumps({**facts, **diagnosis}, allow_nan=False))
     else:
         print(as_text(diagnosis_sections(diagnosis, about, has_figures=False)))
 
