@@ -5,8 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from diffor.core.draws import OwnDraws, own_generator
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout, OwnDraws, own_generator
 
 DRAWS = {
     "rand": lambda: torch.rand(5),

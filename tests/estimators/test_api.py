@@ -305,7 +305,7 @@ def test_very_few_rows_can_be_fitted():
         ),
         (
             {"encoder": "convnet"},
-            "encoder must be auto, plain, periodic, piecewise or for images small, .*, but got encoder='convnet'",
+            "encoder must be one of auto, plain, periodic, piecewise or for images small, .*, but got encoder='convnet'",
         ),
         (
             {"validation_fraction": 1.0},

@@ -11,9 +11,9 @@ from sklearn.base import clone
 
 import diffor
 from diffor import DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
-from diffor.estimators.calibration import ValidationScore
+from diffor.estimators.ensemble import ValidationScore
 from diffor.estimators.fitting import settle_settings
-from diffor.estimators.inputs import Given, PassedRows
+from diffor.estimators.rows import Given, PassedRows
 from diffor.estimators.values import ZERO_BASED
 from diffor.methods import METHODS
 from diffor.methods.baselines.lifetime_mixtures import OptimalDistribution

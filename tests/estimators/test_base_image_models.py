@@ -17,7 +17,7 @@ import diffor
 from diffor import DiffoRRegressor, OrdinalRegressor
 from diffor.core.pixels import BrokenImageError
 from diffor.encoders.images.lazy import ImageDecoder
-from diffor.estimators.inputs import column_digests
+from diffor.estimators.rows import column_digests
 from diffor.training.checkpoint import CheckpointError
 
 

@@ -10,7 +10,7 @@ from diffor.core.method import OrdinalEnsemble, OrdinalModel
 from diffor.encoders import TabularEncoder
 from diffor.encoders.tabular.networks import WIDE_TABLE
 from diffor.estimators.ensemble import name_encoder
-from diffor.estimators.inputs import PassedRows
+from diffor.estimators.rows import PassedRows
 from diffor.estimators.settings import PRESETS
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.training.loop import Rows

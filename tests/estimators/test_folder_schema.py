@@ -7,10 +7,9 @@ import pytest
 from diffor import DiffoRRegressor
 from diffor.encoders.images.inputs import ImageInputs
 from diffor.encoders.tabular.fold_networks import NetworkSettings
-from diffor.estimators.allowed import saved_rules
 from diffor.estimators.api import ESTIMATORS
 from diffor.estimators.folder_schema import IMAGE_INPUTS, NETWORKS, _rule_of
-from diffor.estimators.settings import PRESETS, Settings
+from diffor.estimators.settings import PRESETS, Settings, saved_rules
 from diffor.files.schema import MisfitError
 from diffor.methods import METHODS
 

@@ -83,9 +83,6 @@ def test_what_is_neither_folder_nor_repository_is_told(place: str) -> None:
 def test_a_missing_package_names_its_extra(model: DiffoRRegressor, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 
-    from diffor.estimators.hub import _carrier_class
-
-    _carrier_class.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'needs the package huggingface_hub: pip install "diffor\[hub\]"'):
         model.push_to_hub("me/model")
@@ -221,7 +218,7 @@ def test_a_model_is_uploaded_to_a_hub_and_fetched_again(model: DiffoRRegressor, 
     assert answers["wrong token"].endswith("; log in with `hf auth login` or pass token=")
     assert answers["commit"] == f"{endpoint}/me/model/commit/{SHA}"
     assert set(hub.files) == {"README.md", "config.json", "model.safetensors"}
-    assert b"license: mit" in hub.files["README.md"]
+    assert b'license: "mit"' in hub.files["README.md"]
     assert b"secret_place" not in hub.files["config.json"]
     assert (answers["equal"], answers["offline copy"]) == (True, True)
     assert "me/other" in answers["absent"]

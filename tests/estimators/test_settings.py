@@ -16,12 +16,12 @@ from sklearn.base import clone
 import diffor
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 from diffor.errors import UserError
-from diffor.estimators.allowed import Number
 from diffor.estimators.settings import (
     NAMES,
     PRESETS,
     RATE_WITH_WEIGHTS,
     Choice,
+    Number,
     Settings,
     TrainingSettings,
     describe_parameters,

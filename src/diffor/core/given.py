@@ -138,8 +138,12 @@ def kept_samples(prediction: Prediction, lower: ArrayLike | None, upper: ArrayLi
     return Prediction(samples, None if prediction.point is None else np.clip(prediction.point, low, high))
 
 
-def row_limits(lower: ArrayLike | None, upper: ArrayLike | None, n_rows: int) -> Limits:
-    """Limits of each row, infinite where there is none; refuse those that are none. **Shape:** ``(n,)`` each.
+def row_limits(
+    lower: ArrayLike | None, upper: ArrayLike | None, n_rows: int, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> Limits:
+    """Limits of each row, infinite where there is none; refuse those that leave nothing, also of the target's bounds.
+
+    **Shape:** ``(n,)`` each.
 
     >>> row_limits([1, np.nan], 3, 2)
     (array([  1., -inf]), array([3., 3.]))
@@ -152,6 +156,13 @@ def row_limits(lower: ArrayLike | None, upper: ArrayLike | None, n_rows: int) ->
             f"lower must not be above upper, but row {row} has lower={low[row]} and upper={high[row]}; "
             "correct the row, or pass NaN where there is no limit"
         )
+    for name, wrong_side, values in (("upper", high < bounds[0], high), ("lower", low > bounds[1], low)):
+        if wrong_side.any():
+            row = wrong_side.argmax()
+            raise UserError(
+                f"{name} must leave some of the model's range from {bounds[0]} to {bounds[1]}, but row {row} has "
+                f"{name}={values[row]}; correct the row, or fit with bounds=(low, high) that hold such values"
+            )
     return low, high
 
 

@@ -260,7 +260,7 @@ def checked_levels(levels: ArrayLike) -> Array:
 def check_open_share(coverage: float) -> None:
     """Refuse a coverage that no interval has."""
     if not 0 < coverage < 1:
-        raise UserError(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}")
+        raise UserError(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}; ask for 0.9, say")
 
 
 def even_edges(n_increments: int, low: float, high: float) -> Array:

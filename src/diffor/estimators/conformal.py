@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from diffor.core.cdf_prediction import CdfPrediction
-from diffor.core.prediction import Prediction
+from diffor.core.prediction import Prediction, check_open_share
 from diffor.errors import UserError
 
 Floats = NDArray[np.float64]
@@ -98,14 +98,8 @@ def rows_needed(coverage: float) -> int:
 
 def _as_share(coverage: float) -> Fraction:
     """The coverage as the decimal fraction that was written: ranks must not jump because 0.9 is no binary number."""
-    check_coverage(coverage)
+    check_open_share(coverage)
     return Fraction(repr(float(coverage)))
-
-
-def check_coverage(coverage: float) -> None:
-    """Refuse a coverage that is no probability, or a certain one."""
-    if not 0 < coverage < 1:
-        raise UserError(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}; ask for 0.9, say")
 
 
 # --- values in bounds: intervals whose ends are equally deep, and beyond what has any probability ---
@@ -251,7 +245,7 @@ def probable_sets(probabilities: ArrayLike, coverage: float) -> NDArray[np.bool_
     >>> probable_sets([[0.1, 0.6, 0.3, 0.0]], coverage=0.9)
     array([[False,  True,  True, False]])
     """
-    check_coverage(coverage)
+    check_open_share(coverage)
     gathered, _ = _growth(probabilities)
     return np.asarray(gathered < coverage - _ROUNDING)  # sums of shares may round just below the coverage
 

@@ -18,14 +18,13 @@ from sklearn.utils import check_random_state
 from diffor.core.grades import grade_codes
 from diffor.core.row_noise import row_keys
 from diffor.encoders import TabularInputs
-from diffor.encoders.images.choice import reads_images
 from diffor.encoders.tabular.inputs import CategoryColumn, NumericColumn
 from diffor.errors import UserError, did_you_mean
 from diffor.estimators.api import Estimator
-from diffor.estimators.calibration import MAX_VALID_ROWS
+from diffor.estimators.ensemble import MAX_VALID_ROWS
 from diffor.estimators.fitting import note_columns, settle_settings, train_members, unchanged_by_failure
 from diffor.estimators.grades import GradeEstimator
-from diffor.estimators.inputs import PassedRows
+from diffor.estimators.rows import PassedRows
 from diffor.estimators.settings import train_on_encoder
 from diffor.files.atomic import write_atomically
 from diffor.files.guarded import read_json_file
@@ -167,7 +166,7 @@ class _StreamedFit:
     def _check_settings(self) -> None:
         """Refuse what streams cannot do."""
         model = self.model
-        if reads_images(model.settings_.encoder):
+        if model.settings_.reads_images:
             raise UserError(
                 f"files are streamed into encoders of tables, but got encoder={model.settings_.encoder!r} reads "
                 "images; embed the images first"

@@ -16,16 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from diffor.core.given import Limits, row_limits
 from diffor.core.prediction import Prediction
-from diffor.core.table import as_table, check_weights, row_counts
+from diffor.core.table import check_weights, row_counts
 from diffor.core.target import TargetScale, check_bounds, check_inside
 from diffor.errors import UserError, UserTypeError
-from diffor.estimators.allowed import Instance, shown
 from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, interval_scores, open_intervals
-from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
-from diffor.estimators.limits import Limits
-from diffor.estimators.settings import parameter, with_parameters
+from diffor.estimators.fitting import check_method
+from diffor.estimators.settings import Instance, parameter, shown, with_parameters
 from diffor.files.schema import ListOf, Number
 from diffor.methods import METHODS
 
@@ -52,46 +51,27 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         Instance(object, "two finite numbers (low, high)", check_bounds, ListOf(Number(), 2, 2)),
     )
 
-    def fit(
-        self: Self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        groups: Any = None,
-        **side: Any,
-    ) -> Self:
-        """Train on a table and its targets; rows to stop on are held out in turn, or split off, unless given.
-
-        Rows of one of the ``groups`` are held out together.
-
-        **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight and groups ``(n,)``, side columns ``(n,)`` (``_val`` for
-        X_val).
-        """
-        with unchanged_by_failure(self):
-            settle_settings(self, X_val, y_val)
-            target = as_values(y, "y")
-            self.settle_scale(target, check_weights(sample_weight, len(target)))
-            target_val = None if y_val is None else as_values(y_val, "y_val")
-            if target_val is not None:
-                check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
-            fit_rows(self, X, target, sample_weight, X_val, target_val, groups, side)
-        return self
+    def _settle_targets(self, y: Any, sample_weight: Any, y_val: Any) -> tuple[Array, Array | None]:
+        target = as_values(y, "y")
+        self.settle_scale(target, check_weights(sample_weight, len(target)))
+        target_val = None if y_val is None else as_values(y_val, "y_val")
+        if target_val is not None:
+            check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
+        return target, target_val
 
     def settle_scale(
         self, target: NDArray[np.float64], weights: Array | None, ends: tuple[float, float] | None = None
     ) -> None:
         """Check the method and fit the target's scale; ``ends`` are those of all targets where these are a sample."""
         check_method(self, "value")
-        counted = None if weights is None else np.flatnonzero(weights > 0)
-        target = target if counted is None else target[counted]
+        counted = np.arange(len(target)) if weights is None else np.flatnonzero(weights > 0)
+        target = target[counted]
         bounds = self._known_bounds(target if ends is None else np.array(ends))
         if bounds is None and ends is not None and ends[0] < ends[1]:
             bounds = ends
-        counts = None if weights is None or counted is None else row_counts(weights[counted])
+        counts = None if weights is None else row_counts(weights[counted])
         self.scale_: TargetScale = TargetScale(bounds, self.settings_.transform).fit(target, counts)
-        warn_of_outliers(target, np.arange(len(target)) if counted is None else counted)
+        warn_of_outliers(target, counted)
 
     def _known_bounds(self, target: NDArray[np.float64]) -> tuple[float, float] | None:
         """The bounds as given; where the method counts from zero and there are none, zero and the largest target."""
@@ -150,14 +130,17 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         check_is_fitted(self, "model_")
         if lower is None and upper is None:
             return None
-        n_rows = len(as_table(X) if self.images_ is None else self.open_rows(X))
-        return Limits.of(lower, upper, n_rows, (self.scale_.low, self.scale_.high))
+        return row_limits(lower, upper, self._count_rows(X), (self.scale_.low, self.scale_.high))
 
     def _cut_predictions(
         self, X: Any, n_samples: int | None, side: dict[str, Any], n_steps: int | None, limits: Limits | None
     ) -> Iterator[Prediction]:
-        parts = self._predictions(X, n_samples, side, n_steps)
-        return parts if limits is None else limits.cut(parts)
+        """Predictions of the rows, block by block, each row cut to its range."""
+        first = 0
+        for part in self._predictions(X, side, n_samples, n_steps):
+            rows = slice(first, first + len(part))
+            yield part if limits is None else part.given(limits[0][rows], limits[1][rows])
+            first += len(part)
 
     def predict_quantiles(
         self,
@@ -190,7 +173,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         # Bounds that were found in training rows need not hold for others; no interval reaches those targets.
         known = np.where((y < low) | (y > high), np.inf, y)
         scores, first = [], 0
-        for part in self._predictions(X_cal, side=side):
+        for part in self._predictions(X_cal, side):
             scores.append(interval_scores(part, known[first : first + len(part)], (low, high)))
             first += len(part)
         self.conformal_ = Calibration.of(np.concatenate(scores), (min(low, float(y.min())), max(high, float(y.max()))))
@@ -226,8 +209,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
             return np.concatenate([part.interval(coverage) for part in parts])
         self._check_as_calibrated(n_samples, n_steps)
         threshold = self.conformal_.threshold(coverage)
-        opened = np.concatenate([self._guaranteed(part, threshold) for part in self._predictions(X, side=side)])
-        return opened if limits is None else limits.clip(opened)
+        opened = np.concatenate([self._guaranteed(part, threshold) for part in self._predictions(X, side)])
+        return _clipped(opened, limits)
 
     def predict_opened(
         self,
@@ -252,9 +235,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         limits = self._limits(X, lower, upper)
         prediction = self.predict_distribution(X, n_samples, n_steps=n_steps, **side)
         opened = None if threshold is None else self._guaranteed(prediction, threshold)
-        if limits is None:
-            return prediction, opened
-        return prediction.given(limits.low, limits.high), None if opened is None else limits.clip(opened)
+        cut = prediction if limits is None else prediction.given(*limits)
+        return cut, None if opened is None else _clipped(opened, limits)
 
     def _guaranteed(self, prediction: Prediction, threshold: float) -> Array:
         """Intervals opened as far as the calibration asks. **Shape:** -> ``(rows, 2)``."""
@@ -289,10 +271,18 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
                         f"lower and upper need cuts where the range is as narrow as that from {self.scale_.low} to "
                         f"{self.scale_.high}, but cuts=None; pass cuts, or leave the limits out"
                     )
-                units = self._unit_predictions(X, n_samples, side, n_steps)
+                units = self._unit_predictions(X, side, n_samples, n_steps)
                 return np.concatenate([part.probabilities(levels) for part in units])
         parts = self._cut_predictions(X, n_samples, side, n_steps, limits)
         return np.concatenate([part.probabilities(cuts) for part in parts])
+
+
+def _clipped(intervals: Array, limits: Limits | None) -> Array:
+    """What of each interval lies in the row's range, or the nearest limit where nothing does.
+
+    An interval loses no target that keeps to its limits, so a guarantee of coverage holds as before.
+    """
+    return intervals if limits is None else np.clip(intervals, limits[0][:, None], limits[1][:, None])
 
 
 def warn_of_outliers(target: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
@@ -313,7 +303,7 @@ def warn_of_outliers(target: NDArray[np.float64], rows: NDArray[np.int64]) -> No
         warnings.warn(
             f"{len(wrong)} of {len(target)} targets lie far from all others, which reach from {low} to {high} "
             f"({named}{', ...' if len(wrong) > 3 else ''}): correct or remove these rows if they are errors",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 from diffor.core.method import Encoder
 from diffor.encoders.images import efficientnet
 from diffor.encoders.images.convnets import ResNet, SmallConvNet, load_weights

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])

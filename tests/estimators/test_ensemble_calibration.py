@@ -6,7 +6,7 @@ from diffor.core.grades import Spread
 from diffor.core.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.core.prediction import Prediction
 from diffor.core.target import GradeScale, TargetScale
-from diffor.estimators.calibration import ValidationScore, calibrate
+from diffor.estimators.ensemble import ValidationScore, calibrate
 from diffor.training.loop import Rows
 
 

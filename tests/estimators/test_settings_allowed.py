@@ -9,8 +9,7 @@ from torch import nn
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 from diffor.errors import UserError, UserTypeError
-from diffor.estimators.allowed import Instance, Number, Word, check_allowed
-from diffor.estimators.settings import Settings, parameter, setting
+from diffor.estimators.settings import Instance, Number, Settings, Word, check_allowed, parameter, setting
 
 ESTIMATORS = [DiffoRRegressor, DiffoRClassifier, OrdinalRegressor, OrdinalClassifier]
 NOTHING = object()
@@ -61,7 +60,7 @@ def test_what_a_parameter_may_not_be_is_refused_before_the_rows_are_looked_at(es
     for value in wrong:
         if one.name == "grades" and isinstance(value, (list, tuple, np.ndarray)):
             continue  # lists of anything else are refused with the targets, which the tests of grades show
-        if not any(allowed.holds(value) for allowed in one.metadata["allowed"] if not isinstance(allowed, Instance)):
+        if not any(value in allowed for allowed in one.metadata["allowed"] if not isinstance(allowed, Instance)):
             refused(estimator, one.name, value)
 
 
