@@ -29,25 +29,15 @@ def test_a_pandas_frame_is_taken_as_it_is():
     [
         np.array([[1.0, 2.0], [3.0, 4.0]]),
         [[1.0, 2.0], [3.0, 4.0]],
-        ((1, 2), (3, 4)),
         torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
         np.array([[1, 2], [3, 4]], dtype=object),
-        np.array([[1, 2], [3, 4]], dtype=np.uint8),
     ],
-    ids=["floats", "lists", "tuples", "tensor", "objects", "bytes"],
+    ids=["floats", "lists", "tensor", "objects"],
 )
 def test_tables_without_names_are_numbered(X):
     table = as_table(X)
     assert table.columns.tolist() == [0, 1]
     assert table.astype(float).to_numpy().tolist() == [[1, 2], [3, 4]]
-
-
-def test_missing_values_and_infinity_pass():
-    assert np.isnan(as_table(np.array([[np.nan, np.inf]])).to_numpy()[0, 0])
-
-
-def test_strings_stay_strings():
-    assert as_table(np.array([["a", "b"], ["c", "d"]])).to_numpy().tolist() == [["a", "b"], ["c", "d"]]
 
 
 def test_numbers_in_a_mixed_list_stay_numbers():
@@ -89,10 +79,6 @@ def test_polars_and_arrow_keep_names_values_and_gaps(read):
     assert table["duration"].dt.days.tolist()[::2] == [1, 3]
 
 
-def test_an_arrow_record_batch_is_a_table():
-    assert as_table(pa.record_batch({"a": [1, 2]}))["a"].tolist() == [1, 2]
-
-
 # Refusals.
 
 
@@ -105,11 +91,6 @@ def test_sparse_matrices_are_refused(make):
 def test_lazy_polars_frames_are_refused():
     with refused(TypeError, "X must be a polars DataFrame, but it is a LazyFrame; call .collect() first"):
         as_table(polars_frame().lazy())
-
-
-def test_a_polars_column_is_refused():
-    with refused(TypeError, "X must be a polars DataFrame, but it is a Series; call .to_frame() first"):
-        as_table(polars_frame()["int"])
 
 
 @pytest.mark.parametrize("X", [pd.Series([1, 2]), np.array([1, 2]), [1, 2], pa.chunked_array([[1, 2]])])
@@ -148,14 +129,6 @@ def test_repeated_column_names_are_refused():
 # Matching columns.
 
 
-def test_columns_are_put_in_the_fitted_order():
-    table = pd.DataFrame({"b": [1], "a": [2], "c": [3]})
-    matched = match_columns(table, ["a", "b", "c"])
-    assert matched.columns.tolist() == ["a", "b", "c"]
-    assert matched.to_numpy().tolist() == [[2, 1, 3]]
-    assert match_columns(matched, ["a", "b", "c"]) is matched
-
-
 def test_missing_and_unknown_columns_are_named():
     table = pd.DataFrame({"a": [1], "x": [2], "y": [3]})
     with refused(ValueError, "but missing: 'b', 'c'; not seen in fit: 'x', 'y'"):
@@ -170,12 +143,6 @@ def test_missing_and_unknown_columns_are_named():
 def test_tables_without_names_are_taken_by_position(columns, names):
     table = pd.DataFrame([[1, 2]], columns=columns)
     assert match_columns(table, names) is table
-
-
-def test_many_columns_are_matched_quickly():
-    names = [f"column {i}" for i in range(5000)]
-    table = pd.DataFrame(np.zeros((1, 5000)), columns=names[::-1])
-    assert match_columns(table, names).columns.tolist() == names
 
 
 # Weights.

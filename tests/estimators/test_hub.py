@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffor import DiffoRClassifier, DiffoRRegressor
+from diffor import DiffoRRegressor
 from diffor.estimators.hub import HubError, is_repository
 from diffor.training.checkpoint import CheckpointError
 
@@ -65,12 +65,6 @@ def test_an_existing_folder_is_replaced_only_if_asked_and_only_if_it_is_a_model(
     with pytest.raises(TypeError, match="colour"):
         model.save_pretrained(tmp_path / "third", colour="red")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "model"]
-
-
-def test_a_folder_of_another_estimator_is_refused(model: DiffoRRegressor, tmp_path: Path) -> None:
-    model.save_pretrained(tmp_path / "model")
-    with pytest.raises(CheckpointError, match="holds a DiffoRRegressor, not a DiffoRClassifier"):
-        DiffoRClassifier.from_pretrained(tmp_path / "model")
 
 
 @pytest.mark.parametrize("place", ["./nowhere", "/no/such/folder", "a/b/c"])

@@ -43,11 +43,6 @@ def sampled() -> OrdinalRegressor:
     return OrdinalRegressor("card", preset="fast", n_samples=20, **QUICK).fit(X, Y)
 
 
-@pytest.fixture(scope="module")
-def point() -> OrdinalRegressor:
-    return OrdinalRegressor("d2q", preset="fast", **QUICK).fit(X, Y, duration=np.full(N_TRAIN, 100.0))
-
-
 def test_answers_never_exceed_the_limits(model, calibrated, sampled):
     start = 0.1 * LENGTH
     for one in (model, calibrated, sampled):
@@ -63,21 +58,6 @@ def test_answers_never_exceed_the_limits(model, calibrated, sampled):
         assert (every >= start[:, None]).all()
         assert (every <= LENGTH[:, None]).all()
         assert (one.predict_quantiles(NEW, [0.99])[:, 0] > LENGTH).any()  # what they would have said without
-
-
-def test_answers_are_those_of_the_conditional_distribution(model):
-    free, cut = model.predict_distribution(NEW), model.predict_distribution(NEW, upper=LENGTH)
-    share = free.cdf(LENGTH)
-    assert cut.cdf(0.5 * LENGTH) == pytest.approx(free.cdf(0.5 * LENGTH) / share, abs=1e-9)
-    ranges = model.predict_proba(NEW, [30, 60], upper=LENGTH)
-    assert ranges[:, 0] == pytest.approx(np.minimum(free.cdf(np.minimum(30, LENGTH)) / share, 1), abs=1e-9)
-    assert ranges.sum(axis=1) == pytest.approx(1)
-    assert ranges[LENGTH < 60, 2].max() == 0
-    eighths = model.predict_proba(NEW, upper=LENGTH)
-    assert eighths.shape == (N_NEW, 8)
-    assert eighths[LENGTH < 87.5, 7].max() == 0
-    assert np.array_equal(model.predict(NEW, "mean", upper=LENGTH), cut.mean)
-    assert np.array_equal(model.predict_interval(NEW, 0.8, upper=LENGTH), cut.interval(0.8))
 
 
 def test_limits_belong_to_their_rows_whatever_the_block(model):
@@ -111,13 +91,6 @@ def test_guaranteed_intervals_lose_no_target_to_the_limits(calibrated):
     assert (prediction.quantile([1.0])[:, 0] <= LENGTH).all()
 
 
-def test_a_point_is_moved_to_its_limit(point):
-    free = point.predict(NEW, duration=np.full(N_NEW, 100.0))
-    cut = point.predict(NEW, upper=LENGTH / 4, duration=np.full(N_NEW, 100.0))
-    assert (free > LENGTH / 4).any()
-    assert np.array_equal(cut, np.minimum(free, LENGTH / 4))
-
-
 @pytest.mark.parametrize(
     ("limits", "kind", "message"),
     [
@@ -128,9 +101,7 @@ def test_a_point_is_moved_to_its_limit(point):
         ({"lower": "size"}, UserTypeError, "lower must hold numbers, but got 'size'"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(
-    "ask", ["predict", "predict_quantiles", "predict_interval", "predict_proba", "predict_distribution"]
-)
+@pytest.mark.parametrize("ask", ["predict", "predict_interval"])
 def test_wrong_limits_are_refused_before_anything_is_predicted(limits, kind, message, ask, model, monkeypatch):
     monkeypatch.setattr(model, "_predictions", None)
     with pytest.raises(kind, match=re.escape(message)):
