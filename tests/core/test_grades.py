@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from diffor.core.cdf_prediction import CdfPrediction
-from diffor.core.grades import Spread, decide_grades, grade_probabilities
+from diffor.core.grades import Spread, decide_grades
 from diffor.core.prediction import Prediction
 
 
@@ -41,6 +41,6 @@ def test_probabilities_of_grades_are_those_of_either_form():
     shares = np.random.default_rng(0).dirichlet(np.ones(4), size=50)
     sums = np.concatenate([np.zeros((50, 1)), shares.cumsum(axis=1)], axis=1)
     exact = CdfPrediction(np.repeat(np.arange(4), 2), np.repeat(sums, 2, axis=1)[:, 1:-1])
-    np.testing.assert_allclose(grade_probabilities(exact, 4), shares, atol=1e-12)
-    np.testing.assert_allclose(grade_probabilities(Prediction(exact.samples), 4), shares, atol=0.02)
-    assert grade_probabilities(exact[:1].map(lambda grade: 0 * grade), 1).tolist() == [[1.0]]
+    np.testing.assert_allclose(exact.grade_probabilities(4), shares, atol=1e-12)
+    np.testing.assert_allclose(Prediction(exact.samples).grade_probabilities(4), shares, atol=0.02)
+    assert exact[:1].map(lambda grade: 0 * grade).grade_probabilities(1).tolist() == [[1.0]]

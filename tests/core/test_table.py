@@ -82,48 +82,35 @@ def test_polars_and_arrow_keep_names_values_and_gaps(read):
 # Refusals.
 
 
-@pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
-def test_sparse_matrices_are_refused(make):
-    with refused(TypeError, "X must be dense, but it is a sparse matrix; pass X.toarray()"):
-        as_table(make(np.eye(3)))
-
-
-def test_lazy_polars_frames_are_refused():
-    with refused(TypeError, "X must be a polars DataFrame, but it is a LazyFrame; call .collect() first"):
-        as_table(polars_frame().lazy())
-
-
-@pytest.mark.parametrize("X", [pd.Series([1, 2]), np.array([1, 2]), [1, 2], pa.chunked_array([[1, 2]])])
-def test_one_dimension_is_refused(X):
-    with pytest.raises(ValueError, match=r"2D array|2-dimensional"):
-        as_table(X)
+NO_ROWS = "X must not be empty, but it has 0 sample(s) (shape=(0, 1))"
+NO_COLUMNS = "X must not be empty, but it has 0 feature(s)"
+TWICE = "column names must be unique, but 'a' stands twice; rename one"
 
 
 @pytest.mark.parametrize(
-    "X", [pd.DataFrame({"a": []}), pl.DataFrame({"a": []}), pa.table({"a": pa.array([], pa.int64())})]
+    ("X", "kind", "message"),
+    [
+        (scipy.sparse.csr_matrix(np.eye(3)), TypeError, "X must be dense, but it is a sparse matrix; pass X.toarray()"),
+        (scipy.sparse.coo_array(np.eye(3)), TypeError, "X must be dense, but it is a sparse matrix; pass X.toarray()"),
+        (polars_frame().lazy(), TypeError, "X must be a polars DataFrame, but it is a LazyFrame; call .collect() "),
+        (polars_frame()["int"], TypeError, "X must be a polars DataFrame, but it is a Series; call .to_frame() first"),
+        (pd.Series([1, 2]), ValueError, "2-dimensional"),
+        ([1, 2], ValueError, "2D array"),
+        (pa.chunked_array([[1, 2]]), ValueError, "2D array"),
+        (pd.DataFrame({"a": []}), ValueError, NO_ROWS),
+        (pl.DataFrame({"a": []}), ValueError, NO_ROWS),
+        (pa.table({"a": pa.array([], pa.int64())}), ValueError, NO_ROWS),
+        (pd.DataFrame(index=[0, 1]), ValueError, NO_COLUMNS),
+        (pl.DataFrame(), ValueError, NO_COLUMNS),
+        (np.zeros((0, 3)), ValueError, "0 sample(s)"),
+        (np.zeros((3, 0)), ValueError, "0 feature(s)"),
+        (pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]), ValueError, TWICE),
+        (pa.table([[1], [2]], names=["a", "a"]), ValueError, TWICE),
+    ],
 )
-def test_tables_without_rows_are_refused(X):
-    with refused(ValueError, "X must not be empty, but it has 0 sample(s) (shape=(0, 1))"):
+def test_what_is_no_table_is_refused(X, kind, message):
+    with refused(kind, message):
         as_table(X)
-
-
-@pytest.mark.parametrize("X", [pd.DataFrame(index=[0, 1]), pd.DataFrame(), pl.DataFrame()])
-def test_tables_without_columns_are_refused(X):
-    with refused(ValueError, "X must not be empty, but it has 0 feature(s)"):
-        as_table(X)
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
-def test_empty_arrays_are_refused(shape):
-    with pytest.raises(ValueError, match=r"0 (sample|feature)\(s\)"):
-        as_table(np.zeros(shape))
-
-
-def test_repeated_column_names_are_refused():
-    with refused(ValueError, "column names must be unique, but 'a' stands twice; rename one"):
-        as_table(pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]))
-    with refused(ValueError, "column names must be unique, but 'a' stands twice"):
-        as_table(pa.table([[1], [2]], names=["a", "a"]))
 
 
 # Matching columns.

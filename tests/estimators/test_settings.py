@@ -138,9 +138,10 @@ def test_unknown_settings_and_presets_are_named():
 def test_epochs_are_passes_over_the_training_rows():
     X = np.random.default_rng(0).random((105, 2))
     made = {"bounds": (0, 1), "random_state": 0, "verbose": 0, "batch_size": 30, "validation_fraction": 0.0}
+    made["method_settings"] = {"denoiser": "mlp", "width": 16, "n_layers": 1}
     model = DiffoRRegressor("paper", epochs=2, **made).fit(X, X[:, 0])
     assert (model.history_.steps, model.history_.rows) == (7, 210)
-    given = {"X_val": X[:10], "y_val": X[:10, 0], "evaluate_every": 1, "patience": 1}
+    given = {"X_val": X[:10], "y_val": X[:10, 0], "evaluate_every": 5, "patience": 1}
     fit = {name: given.pop(name) for name in ("X_val", "y_val")}
     model = DiffoRRegressor("paper", epochs=3, early_stopping=False, **made, **given).fit(X, X[:, 0], **fit)
     assert (model.history_.steps, model.history_.stopped) == (11, "finished")

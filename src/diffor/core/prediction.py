@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from diffor.core.grades import grade_shares
 from diffor.errors import UserError
 from diffor.metrics import crps_each, pit_values
 
@@ -215,7 +214,8 @@ class Prediction:
         >>> Prediction([[0.0, 2.0, 2.0, 2.0]]).grade_probabilities(3)
         array([[0.25, 0.  , 0.75]])
         """
-        return grade_shares(self.samples, n_grades)
+        counts = [(self.samples == grade).sum(axis=1) for grade in range(n_grades)]
+        return np.asarray(np.stack(counts, axis=1) / self.samples.shape[1])
 
     def mass(self, values: ArrayLike) -> Array:
         """Probability of exactly each value. **Shape:** a number or ``(n,)``, one for each row -> ``(n,)``."""

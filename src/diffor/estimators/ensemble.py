@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from diffor.core.draws import OwnDraws
-from diffor.core.grades import Spread, grade_probabilities
+from diffor.core.grades import Spread
 from diffor.core.method import Encoder, Method, OrdinalEnsemble, OrdinalModel
 from diffor.core.prediction import Prediction
 from diffor.core.target import GradeScale, TargetScale
@@ -148,4 +148,4 @@ def calibrate(ensemble: OrdinalEnsemble, score: ValidationScore) -> None:
         member.method.calibrate(member.features(rows.inputs), rows.y, rows.keys, score.n_samples, **rows.side)
     if isinstance(score.scale, GradeScale):
         prediction = score.finer().predict(ensemble)
-        score.scale.spread = Spread.of(grade_probabilities(prediction, score.scale.n_grades))
+        score.scale.spread = Spread.of(prediction.grade_probabilities(score.scale.n_grades))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from diffor.core.grades import Spread, grade_probabilities
+from diffor.core.grades import Spread
 from diffor.core.prediction import Prediction
 from diffor.core.table import row_counts
 from diffor.core.target import GradeScale
@@ -197,7 +197,7 @@ def _note_held_out(model: OrdinalEstimator, prediction: Prediction, y: Array, we
         "coverage_90": float(coverage(y, low, high, sample_weight=weights)),
     }
     if isinstance(model.scale_, GradeScale):
-        model.scale_.spread = Spread.of(grade_probabilities(prediction, model.scale_.n_grades), weights)
+        model.scale_.spread = Spread.of(prediction.grade_probabilities(model.scale_.n_grades), weights)
     if model.settings_.keep_out_of_fold:
         model.out_of_fold_ = prediction
 

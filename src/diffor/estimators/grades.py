@@ -16,7 +16,6 @@ from diffor.core.grades import (
     decide_grades,
     find_grades,
     grade_codes,
-    grade_probabilities,
     list_grades,
 )
 from diffor.core.prediction import Prediction
@@ -107,7 +106,7 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         """Probability of each grade, from the lowest to the highest. **Shape:** -> ``(rows, grades)``."""
         check_is_fitted(self, "model_")
         predictions = self._predictions(X, side, n_samples, n_steps)
-        return np.concatenate([grade_probabilities(part, len(self.grades_)) for part in predictions])
+        return np.concatenate([part.grade_probabilities(len(self.grades_)) for part in predictions])
 
     def decide(self, prediction: Prediction, probabilities: Array, decision: str | None = None) -> NDArray[np.int64]:
         """Places, in ``grades_``, of the grades that distributions are answered with.

@@ -570,23 +570,18 @@ def train_on_encoder(settings: Settings, given: dict[str, Any]) -> Settings:
     return settings.but(**{name: value for name, value in ENCODED.items() if given.get(name) is None})
 
 
-def adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
+def _adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
     """Settings for training a network of images: smaller batches, and a low rate where it has learned before.
 
     The paper names one rate for all weights, so its preset has one.
-
-    >>> settings = adapt_to_images(PRESETS["balanced"].but(encoder="small"), {})
-    >>> settings.batch_size, settings.backbone_learning_rate
-    (64, None)
     """
     if settings.freeze_backbone:
         return settings
     changed: dict[str, Any] = {}
     if given.get("batch_size") is None:
         changed["batch_size"] = IMAGE_BATCH if settings.batch_size < PRESETS["paper"].batch_size else 2 * IMAGE_BATCH
-    is_paper = given.get("preset") == "paper"
     has_weights = image_choice(settings, given.get("encoder")).has_weights
-    if settings.backbone_learning_rate is None and has_weights and not is_paper:
+    if settings.backbone_learning_rate is None and has_weights and given.get("preset") != "paper":
         changed["backbone_learning_rate"] = RATE_WITH_WEIGHTS
     return settings.but(**changed)
 
@@ -599,16 +594,15 @@ def image_choice(settings: Settings, network: Any = None) -> ImageChoice:
 
 def _check_images(settings: Settings, given: dict[str, Any]) -> None:
     """Refuse settings of images where there are none, and wrong ones where there are."""
-    if not settings.reads_images:
-        default = Settings()
-        wrong = [name for name in OF_IMAGES if getattr(settings, name) != getattr(default, name)]
-        if wrong:
-            raise UserError(
-                f"{wrong[0]} is for encoders of images, but encoder={settings.encoder!r} reads tables; "
-                f"leave {wrong[0]} out or choose an encoder of images"
-            )
+    if settings.reads_images:
+        image_choice(settings, given.get("encoder")).inputs(settings.image_settings)
         return
-    image_choice(settings, given.get("encoder")).inputs(settings.image_settings)
+    wrong = [name for name in OF_IMAGES if getattr(settings, name) != getattr(PRESETS["balanced"], name)]
+    if wrong:
+        raise UserError(
+            f"{wrong[0]} is for encoders of images, but encoder={settings.encoder!r} reads tables; "
+            f"leave {wrong[0]} out or choose an encoder of images"
+        )
 
 
 def choose_dropout(settings: Settings, n_rows: int) -> float:
@@ -635,18 +629,17 @@ def check_method(settings: Settings) -> None:
 
 
 def _check_core(settings: Settings, given: dict[str, Any]) -> None:
-    """Refuse settings of cross-fitted networks where there are none, and wrong ones where there are."""
-    method = METHODS[settings.method]
-    if not method.cross_fits:
-        left_out = {"prior": "auto", "keep_out_of_fold": False}
-        wrong = [name for name in (*OF_CORE, "n_increments") if given.get(name) not in (None, left_out.get(name))]
-        if wrong and method.has_increments and wrong[0] == "n_increments":
-            raise UserError(
-                "the paper's increments are a setting of its method, but n_increments is given; "
-                'write method_settings={"n_increments": ...}'
-            )
-        if wrong:
-            raise UserError(f"{wrong[0]} is for the method {CORE!r}, but got method={settings.method!r}; leave it out")
+    """Refuse settings of cross-fitted networks where there are none."""
+    method, left_out = METHODS[settings.method], {"prior": "auto", "keep_out_of_fold": False}
+    wrong = [name for name in (*OF_CORE, "n_increments") if given.get(name) not in (None, left_out.get(name))]
+    if method.cross_fits or not wrong:
+        return
+    if method.has_increments and wrong[0] == "n_increments":
+        raise UserError(
+            "the paper's increments are a setting of its method, but n_increments is given; "
+            'write method_settings={"n_increments": ...}'
+        )
+    raise UserError(f"{wrong[0]} is for the method {CORE!r}, but got method={settings.method!r}; leave it out")
 
 
 def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
@@ -676,5 +669,5 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
     if not settings.cross_fits:
         settings = train_on_encoder(settings, given)
     if settings.reads_images:
-        settings = adapt_to_images(settings, given)
+        settings = _adapt_to_images(settings, given)
     return settings

@@ -178,11 +178,8 @@ class _StreamedFit:
                     f"{name} must be left out where files are streamed, but got {name}={wanted[name]!r}; "
                     "priors and folds need the table in memory"
                 )
-        model.settings_ = train_on_encoder(model.settings_.but(prior=(), kinds=(), encoder=self._encoder()), wanted)
-
-    def _encoder(self) -> str:
-        """The encoder of tables that streams are read by."""
-        return "piecewise" if self.model.settings_.encoder == "auto" else str(self.model.settings_.encoder)
+        encoder = "piecewise" if model.settings_.encoder == "auto" else model.settings_.encoder
+        model.settings_ = train_on_encoder(model.settings_.but(prior=(), kinds=(), encoder=encoder), wanted)
 
     def _check_target(self, found: Survey) -> None:
         """Refuse targets that are missing or, where values are predicted, no numbers or outside of the bounds."""

@@ -13,7 +13,6 @@ from browser import CHROMIUM, measured
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.core.cdf_prediction import CdfPrediction
-from diffor.core.grades import grade_probabilities
 from diffor.estimators.chain import true_increments
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.reports.evaluation import Evaluation, model_page, picked_rows
@@ -50,7 +49,7 @@ def evaluation_of(model, table, truth):
     prediction = model.predict_distribution(table)
     numbers = np.arange(len(truth))
     if hasattr(model, "classes_"):
-        shares = grade_probabilities(prediction, len(model.classes_))
+        shares = prediction.grade_probabilities(len(model.classes_))
         answers = Graded(truth, pd.Index(model.grades_).get_indexer(model.predict(table)), shares)
         measures, constants = GRADE_MEASURES, constant_grades(truth, len(model.classes_))
         answered = answers.chosen
