@@ -146,7 +146,7 @@ def test_own_scorers_read_text_in_the_order_of_the_grades(wrap):
 
 def test_own_scorers_of_distributions_count_in_grades():
     numbers = CODES * 10 + 5
-    model = OrdinalClassifier("card", max_steps=3, random_state=0, verbose=0).fit(X, numbers)
+    model = OrdinalClassifier("corn", max_steps=3, random_state=0, verbose=0).fit(X, numbers)
     expected = crps_samples(CODES, model.predict_distribution(X).samples)
     assert scorer("crps")(model, X, numbers) == pytest.approx(-expected)
 

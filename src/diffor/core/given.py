@@ -144,9 +144,6 @@ def row_limits(
     """Limits of each row, infinite where there is none; refuse those that leave nothing, also of the target's bounds.
 
     **Shape:** ``(n,)`` each.
-
-    >>> row_limits([1, np.nan], 3, 2)
-    (array([  1., -inf]), array([3., 3.]))
     """
     low, high = _limit(lower, "lower", -np.inf, n_rows), _limit(upper, "upper", np.inf, n_rows)
     wrong = np.flatnonzero(low > high)

@@ -106,7 +106,7 @@ def find_grades(y: Any, grades: Any, counted: NDArray[np.bool_] | None = None) -
     if found.dtype.kind in "OUS" and len(found) > 2:
         warnings.warn(
             f"the order of text grades is taken from sorting: {found.tolist()}; pass grades=[lowest, ..., highest]",
-            stacklevel=3,
+            stacklevel=5,
         )
     return np.asarray(found)
 
@@ -171,21 +171,14 @@ def _are_codes(column: Array, listed: Array) -> bool:
 
 
 def _places_of_codes(column: Array, listed: Array) -> NDArray[np.int64]:
-    """The codes of the sorted grades, from the lowest grade to the highest. **Shape:** ``(n,)``, ``(K,)`` -> ``(K,)``.
-
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")
-    ...     _places_of_codes(np.array([0, 1, 2]), np.array(["low", "mid", "high"]))
-    array([1, 2, 0])
-    """
+    """The codes of the sorted grades, from the lowest to the highest. **Shape:** ``(n,)``, ``(K,)`` -> ``(K,)``."""
     codes = np.searchsorted(np.unique(listed), listed)
     said = ", ".join(f"{code} for {grade!r}" for code, grade in zip(codes.tolist(), listed.tolist(), strict=True))
     if codes.tolist() != list(range(len(codes))):
         warnings.warn(
             f"y holds 0 to {len(listed) - 1} in place of the grades, so it is read as scikit-learn writes them, in the "
             f"order of sorting: {said}; if you mean otherwise, pass the grades themselves as y",
-            stacklevel=4,
+            stacklevel=6,
         )
     return np.asarray(codes, dtype=np.int64)
 

@@ -279,9 +279,6 @@ def depth_of_interval(ordered: Array, coverage: float) -> Array:
     Without equal samples, ends are the quantiles at ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``.
 
     **Shape:** rising samples ``(n, m)`` -> ``(n,)``.
-
-    >>> depth_of_interval(np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [0.0, 0.0, 0.0, 1.0, 2.0]]), coverage=0.6)
-    array([0.5, 1. ])
     """
     spare = (1 - coverage) * ordered.shape[1] - 1  # samples that may be left out on both sides together
     depth = np.full(len(ordered), max(spare / 2, 0.0))

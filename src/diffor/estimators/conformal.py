@@ -87,11 +87,7 @@ class Calibration:
 
 
 def rows_needed(coverage: float) -> int:
-    """How many calibration rows a coverage needs at least.
-
-    >>> rows_needed(0.9), rows_needed(0.99)
-    (9, 99)
-    """
+    """How many calibration rows a coverage needs at least."""
     share = _as_share(coverage)
     return math.ceil(share / (1 - share))
 
@@ -230,9 +226,6 @@ def open_sets(probabilities: ArrayLike, threshold: float) -> NDArray[np.bool_]:
     """The grades of each row with a score up to ``threshold``: a run that holds the most probable grade.
 
     **Shape:** ``(n, K)`` -> ``(n, K)``.
-
-    >>> open_sets([[0.1, 0.6, 0.3, 0.0]], threshold=0.7)
-    array([[False,  True,  True, False]])
     """
     return np.asarray(set_scores(probabilities) <= max(threshold, 0.0))
 
@@ -241,9 +234,6 @@ def probable_sets(probabilities: ArrayLike, coverage: float) -> NDArray[np.bool_
     """The run of grades of each row that gathers ``coverage`` of the model's own probability: no guarantee.
 
     **Shape:** ``(n, K)`` -> ``(n, K)``.
-
-    >>> probable_sets([[0.1, 0.6, 0.3, 0.0]], coverage=0.9)
-    array([[False,  True,  True, False]])
     """
     check_open_share(coverage)
     gathered, _ = _growth(probabilities)
