@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from diffor.estimators.api import OrdinalClassifier as OrdinalClassifier
     from diffor.estimators.api import OrdinalRegressor as OrdinalRegressor
     from diffor.estimators.api import load as load
+    from diffor.estimators.novelty import novelty as novelty
     from diffor.estimators.tuning import tune as tune
     from diffor.methods import METHODS as METHODS
     from diffor.methods.diffor import IncrementDiffusion as IncrementDiffusion
@@ -42,6 +43,7 @@ _HOMES = {
     "OrdinalRegressor": "diffor.estimators.api",
     "Prediction": "diffor.core.prediction",
     "load": "diffor.estimators.api",
+    "novelty": "diffor.estimators.novelty",
     "tune": "diffor.estimators.tuning",
 }
 
