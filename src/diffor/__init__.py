@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from diffor.estimators.api import load as load
     from diffor.estimators.novelty import novelty as novelty
     from diffor.estimators.tuning import tune as tune
+    from diffor.estimators.uncertainty import split_uncertainty as split_uncertainty
     from diffor.methods import METHODS as METHODS
     from diffor.methods.diffor import IncrementDiffusion as IncrementDiffusion
     from diffor.metrics import METRICS as METRICS
@@ -44,6 +45,7 @@ _HOMES = {
     "Prediction": "diffor.core.prediction",
     "load": "diffor.estimators.api",
     "novelty": "diffor.estimators.novelty",
+    "split_uncertainty": "diffor.estimators.uncertainty",
     "tune": "diffor.estimators.tuning",
 }
 

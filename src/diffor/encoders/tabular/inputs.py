@@ -87,8 +87,8 @@ class NumericColumn:
                 f"column {name!r} must have differences below 1e308, but reaches from {known.min()} to {known.max()}; "
                 "divide it by a constant"
             )
-        range_ = {"low": float(known.min()), "high": float(known.max())}
-        column = cls(name, float(centre), spread, bool(len(known) < len(values)), holds=holds, **range_)
+        column = cls(name, float(centre), spread, bool(len(known) < len(values)), holds=holds)
+        column.low, column.high = float(known.min()), float(known.max())
         ends = np.unique(np.quantile(column.transform(known)[:, 0], np.linspace(0, 1, N_PIECES + 1)))
         if len(ends) > 1:
             column.edges = ends.tolist()
