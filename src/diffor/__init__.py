@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from diffor.methods import METHODS as METHODS
     from diffor.methods.diffor import IncrementDiffusion as IncrementDiffusion
     from diffor.metrics import METRICS as METRICS
+    from diffor.reports.explanation import explain as explain
 
 __version__ = "0.2.0"
 
@@ -43,6 +44,7 @@ _HOMES = {
     "OrdinalClassifier": "diffor.estimators.api",
     "OrdinalRegressor": "diffor.estimators.api",
     "Prediction": "diffor.core.prediction",
+    "explain": "diffor.reports.explanation",
     "load": "diffor.estimators.api",
     "novelty": "diffor.estimators.novelty",
     "split_uncertainty": "diffor.estimators.uncertainty",

@@ -18,9 +18,8 @@ from diffor.cli.model_folder import (
     remembered_target,
     side_columns,
 )
-from diffor.cli.options import add_command, add_effort, as_share, require_columns
+from diffor.cli.options import add_command, add_effort, as_share, check_page, require_columns
 from diffor.cli.target_column import true_targets
-from diffor.errors import UserError
 from diffor.files import tables
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print how good the model's answers are, and write a page about them if one is asked for."""
-    page = _page_path(arguments)
+    page = check_page(arguments)
     data, folder = Path(arguments.data), Path(arguments.model)
     names = tables.column_names(data)
     model: Any = load_model(folder)
@@ -93,22 +92,6 @@ class _Answered:
     scores: Scores
     tables: list[pd.DataFrame] = field(default_factory=list)
     predictions: list[Prediction] = field(default_factory=list)
-
-
-def _page_path(arguments: argparse.Namespace) -> Path | None:
-    """Where the page goes, if there is to be one that can be drawn and written."""
-    from diffor.reports.plots import require_matplotlib
-
-    if arguments.report is None:
-        if arguments.force:
-            raise UserError("--force is for --report, but no page is asked for; add --report PAGE.html")
-        return None
-    page = Path(arguments.report)
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise UserError(f"--report must be a page whose name ends in .html, but got {page}; rename it")
-    tables.check_output(page, arguments.force)
-    require_matplotlib()
-    return page
 
 
 def _measure(
