@@ -33,6 +33,12 @@ def model_page(evaluation: Evaluation) -> str:
     """The whole page, as HTML."""
     parts = grade_sections(evaluation) if evaluation.is_graded else value_sections(evaluation)
     sections = [*about(evaluation), Heading("How well it predicts"), score_table(evaluation)]
+    if evaluation.against:
+        caption = (
+            "Baselines that were trained on the same rows, with what their mean errors are more than the model's; in "
+            "brackets, 95% of 1,000 resamples of the rows: where both ends are above 0, the model is better."
+        )
+        sections += [Heading("Beside other methods", level=3), Table.of(evaluation.against, caption)]
     sections += [*parts, *slice_sections(evaluation), *explained_sections(evaluation)]
     sections += [*uncertainty_sections(evaluation), *increment_sections(evaluation)]
     if evaluation.model.history_.records:
