@@ -319,10 +319,10 @@ def fit_inputs(sample: pd.DataFrame, found: Survey, hash_buckets: int | None) ->
         statistics = found.columns[str(column.name)]
         if isinstance(column, NumericColumn) and isinstance(statistics, NumberStatistics):
             column.has_missing = statistics.n_missing > 0
-            if statistics.low <= statistics.high:
-                column.low, column.high = statistics.low, statistics.high
             if column.spread == 0 and statistics.high > statistics.low:
                 column.spread = (statistics.high - statistics.low) / 2
+            if statistics.low <= statistics.high:
+                column.note_range(statistics.low, statistics.high)
         elif isinstance(statistics, LevelStatistics):
             inputs.columns[place] = category_column(str(column.name), statistics, hash_buckets)
     return inputs

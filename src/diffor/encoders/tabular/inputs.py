@@ -88,11 +88,16 @@ class NumericColumn:
                 "divide it by a constant"
             )
         column = cls(name, float(centre), spread, bool(len(known) < len(values)), holds=holds)
-        column.low, column.high = float(known.min()), float(known.max())
+        column.note_range(float(known.min()), float(known.max()))
         ends = np.unique(np.quantile(column.transform(known)[:, 0], np.linspace(0, 1, N_PIECES + 1)))
         if len(ends) > 1:
             column.edges = ends.tolist()
         return column
+
+    def note_range(self, low: float, high: float) -> None:
+        """Keep the ends of the training values, with no more digits than tell the range: no row is to be read off."""
+        places = 4 - math.floor(math.log10(self.spread)) if self.spread else 15
+        self.low, self.high = round(low, places) + 0.0, round(high, places) + 0.0
 
     @property
     def is_constant(self) -> bool:
