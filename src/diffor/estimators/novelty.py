@@ -133,10 +133,11 @@ def novelty(model: OrdinalEstimator, X: Any) -> pd.DataFrame:
     if model.images_ is not None or not names:
         raise UserError("novelty is for models of tables, but this one reads images; leave it out")
     rows, reader, watch = model.open_rows(X), model.reader, Watch(model.inputs_.columns)
-    parts = [
-        watch.novel(model.inputs_.transform(block.table, first)) for first, block in reader.pieces(rows, "compare")
-    ]  # type: ignore[arg-type]
-    table: pd.DataFrame = pd.DataFrame(np.concatenate([np.zeros((0, len(names)), dtype=bool), *parts]), columns=names)
+    parts = [np.zeros((0, len(names)), dtype=bool)]
+    for first, block in reader.pieces(rows, "compare"):
+        assert block.table is not None
+        parts.append(watch.novel(model.inputs_.transform(block.table, first)))
+    table: pd.DataFrame = pd.DataFrame(np.concatenate(parts), columns=names)
     return table
 
 

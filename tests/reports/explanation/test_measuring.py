@@ -141,7 +141,7 @@ def test_many_categories_are_cut_to_the_most_frequent(rows):
         ({"n_rows": 1}, "n_rows must be at least 2, but got n_rows=1"),
         ({"coverage": 1.0}, "coverage must lie strictly between 0 and 1, but got coverage=1.0"),
         ({"y": np.full(400, np.nan)}, "y must be finite, but row 0 is not; leave it out"),
-        ({"y": np.zeros(3)}, "X and y must have one row for each target, but got inconsistent numbers of samples"),
+        ({"y": np.zeros(3)}, "X, y and side columns must be equally long, but got 400 and 3 rows"),
     ],
 )
 def test_wrong_arguments_are_refused(model, rows, arguments, rule):

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from diffor.core.grades import grade_codes
 from diffor.core.prediction import Prediction, check_open_share
 from diffor.errors import RowsWarning, UserError, check_least, did_you_mean
-from diffor.estimators.rows import check_lengths
 from diffor.estimators.values import as_values
 
 if TYPE_CHECKING:
@@ -194,7 +193,7 @@ def explain(
     looked = np.sort(draw.permutation(len(table))[:most])
     beside = {name: np.asarray(values) for name, values in side.items()}
     for values in beside.values():
-        check_lengths(len(values), len(table))
+        check_lengths(len(table), len(values))
 
     def ask(changed: pd.DataFrame, of: Places) -> Prediction:
         with warnings.catch_warnings():
@@ -237,6 +236,12 @@ def _truth(model: Any, y: Any, n_rows: int) -> Array | None:
     if not np.isfinite(truth).all():
         raise UserError(f"y must be finite, but row {int(np.flatnonzero(~np.isfinite(truth))[0])} is not; leave it out")
     return truth
+
+
+def check_lengths(n_rows: int, n_others: int) -> None:
+    """Refuse targets, or side columns, that are not as many as the rows."""
+    if n_rows != n_others:
+        raise UserError(f"X, y and side columns must be equally long, but got {n_rows} and {n_others} rows")
 
 
 def _explained(rows: Sequence[int] | int, n_rows: int) -> Places:
