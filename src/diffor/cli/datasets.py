@@ -26,6 +26,7 @@ SUITE_TITLES = {
     "paper": "paper: its twelve benchmarks, read from files as their owners ship them",
     "foundation": "foundation: a public benchmark of distributions, read from files, with figures of foundation models",
     "confirmation": "confirmation: held apart, nothing was chosen on them; come with a package",
+    "installed": "installed: registered by other packages",
 }
 
 
@@ -80,21 +81,21 @@ def _find_root(given: str | None) -> Path | None:
 
 
 def _list_all(root: Path | None, as_json: bool) -> None:
-    from diffor.datasets import SUITES
+    from diffor.datasets import all_suites
 
-    facts = [_facts(name, root) for names in SUITES.values() for name in names]
+    facts = [_facts(name, root) for names in all_suites().values() for name in names]
     if as_json:
         print(json.dumps(facts))
         return
     lines = []
-    for suite in SUITES:
+    for suite in all_suites():
         lines += [SUITE_TITLES.get(suite, suite), *_suite_lines([fact for fact in facts if fact["suite"] == suite]), ""]
     print("\n".join([*lines, _root_line(root)]))
 
 
 def _facts(name: str, root: Path | None) -> dict[str, Any]:
     """What is known of a data set without reading it as a whole, as JSON values."""
-    from diffor.datasets import DATASETS, DISTRIBUTIONS, SUITES
+    from diffor.datasets import DATASETS, DISTRIBUTIONS, all_suites
     from diffor.datasets.state import find_state
 
     dataset, distribution = DATASETS[name], DISTRIBUTIONS.get(name)
@@ -103,7 +104,7 @@ def _facts(name: str, root: Path | None) -> dict[str, Any]:
     counted = re.search(r"\d[\d,]*", dataset.description)
     return {
         "name": name,
-        "suite": next(suite for suite, names in SUITES.items() if name in names),
+        "suite": next(suite for suite, names in all_suites().items() if name in names),
         "task": dataset.task,
         "state": find_state(name, root),
         "description": dataset.description,
@@ -135,10 +136,11 @@ def _root_line(root: Path | None) -> str:
 
 def _describe(name: str, root: Path | None) -> dict[str, Any]:
     """All that is known of a data set, with what reading it met."""
+    from diffor.datasets import DATASETS
     from diffor.datasets.state import package_of
 
     facts = _facts(name, root) | {"obtain": _how_to_get(name), "root": None if root is None else str(root)}
-    if root is None and package_of(name) is None:
+    if root is None and package_of(name) is None and name not in DATASETS.registered:
         return facts | {"problem": _root_line(None)}
     try:
         samples, report = _survey(name, root)
@@ -246,7 +248,7 @@ def _check(name: str, root: Path | None) -> CheckReport:
 
     if name in DISTRIBUTIONS:
         return DISTRIBUTIONS[name].check(root)
-    if root is None and package_of(name) is None:
+    if root is None and package_of(name) is None and name not in DATASETS.registered:
         return CheckReport([f"{name} is read from files, but {_root_line(None)}"])
     try:
         DATASETS[name].read(root)

@@ -26,6 +26,7 @@ from diffor.cli import (
     distill,
     embed,
     evaluate,
+    explain,
     export,
     fit,
     methods,
@@ -37,7 +38,7 @@ from diffor.cli import (
     tune,
 )
 from diffor.cli.options import list_examples
-from diffor.errors import UserError, did_you_mean
+from diffor.errors import RowsWarning, UserError, did_you_mean
 
 OF_THE_SYSTEM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
                  errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ELOOP}  # fmt: skip
@@ -49,6 +50,7 @@ COMMANDS = (
     score,
     serve,
     evaluate,
+    explain,
     distill,
     export,
     diagnose,
@@ -159,14 +161,21 @@ def _make_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Show warnings as one line each, without the place in the code."""
+    """Show warnings as one line each, without the place in the code; those of rows of several chunks as one."""
+    of_rows: dict[type[RowsWarning], list[RowsWarning]] = {}
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        print(f"diffor: warning: {message}", file=sys.stderr)
+        if isinstance(message, RowsWarning):
+            of_rows.setdefault(type(message), []).append(message)
+        else:
+            print(f"diffor: warning: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
+        warnings.simplefilter("always", RowsWarning)
         warnings.showwarning = show
         yield
+    for kind, parts in of_rows.items():
+        print(f"diffor: warning: {kind.joined(parts)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

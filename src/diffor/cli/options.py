@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from diffor.errors import UserError, did_you_mean
+from diffor.files import tables
 
 T = TypeVar("T")
 
@@ -97,6 +98,22 @@ def require_folder(origin: str, path: str | None) -> None:
     """Refuse a folder that was named but does not exist."""
     if path and not Path(path).is_dir():
         raise UserError(f"{origin} must be an existing folder, but {path} is none; check the path")
+
+
+def check_page(arguments: argparse.Namespace) -> Path | None:
+    """Where the page goes, if there is to be one that can be drawn and written."""
+    from diffor.reports.plots import require_matplotlib
+
+    if arguments.report is None:
+        if arguments.force:
+            raise UserError("--force is for --report, but no page is asked for; add --report PAGE.html")
+        return None
+    page = Path(arguments.report)
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"--report must be a page whose name ends in .html, but got {page}; rename it")
+    tables.check_output(page, arguments.force)
+    require_matplotlib()
+    return page
 
 
 def require_columns(wanted: Sequence[str], known: Sequence[str], data: Path) -> None:

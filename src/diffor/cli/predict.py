@@ -66,6 +66,8 @@ def add_answer_options(command: argparse.ArgumentParser) -> None:
         "authors decide on (default of other methods); for grades median, mode or qwk, or native"
     )
     argument("--statistic", type=as_statistic, metavar="NAME", help=statistic_help)
+    novelty_help = "add novelty: the row's columns that are unlike training, as size;city, empty where none is"
+    argument("--novelty", action="store_true", help=novelty_help)
     argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
     for name, word in (("lower", "less"), ("upper", "more")):
         limit_help = f"column of a limit of each row, than which no answer is {word}; where it is empty, there is none"
@@ -102,6 +104,7 @@ class RowAnswerer:
         ends = [] if arguments.coverage is None else ["low", "high"]
         levels, grades = arguments.quantiles, self.model.grades_ if self.is_graded else ()
         self.outputs = ["prediction", *(f"q{level!r}" for level in levels), *(f"p_{grade}" for grade in grades), *ends]
+        self.outputs += ["novelty"] if arguments.novelty else []
         self.threshold: float | None = None
         """How far a calibrated model's intervals or sets must be opened, where a guarantee is asked for."""
         if self.model.conformal_ is not None and ends:
@@ -160,7 +163,9 @@ class RowAnswerer:
 
     def answer(self, table: pd.DataFrame, **side: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """The answer's columns. **Shape:** n rows -> ``(n,)`` each."""
-        answers = self._grades(table, side) if self.is_graded else self._amounts(table, side)
+        answers = [*(self._grades(table, side) if self.is_graded else self._amounts(table, side))]
+        if self.arguments.novelty:
+            answers.append(novel_names(self.model, table))
         return dict(zip(self.outputs, answers, strict=True))
 
     def _amounts(self, table: pd.DataFrame, side: dict[str, NDArray[Any]]) -> Iterator[NDArray[Any]]:
@@ -187,6 +192,17 @@ class RowAnswerer:
                 held = open_sets(probabilities, self.threshold)
             yield model.grades_[held.argmax(axis=1)]
             yield model.grades_[held.shape[1] - 1 - held[:, ::-1].argmax(axis=1)]
+
+
+def novel_names(model: Any, table: pd.DataFrame) -> NDArray[Any]:
+    """The columns of each row that are unlike training, with semicolons between. **Shape:** -> ``(n,)`` of text."""
+    import numpy as np
+
+    from diffor.estimators.novelty import novelty
+
+    found = novelty(model, table)
+    names = np.array([str(name) for name in found.columns], dtype=object)
+    return np.array([";".join(names[row]) for row in found.to_numpy()], dtype=object)
 
 
 def beside_kept(chunk: tables.Chunk, answers: dict[str, NDArray[Any]]) -> pd.DataFrame:

@@ -28,6 +28,7 @@ from diffor.estimators.cross_fitted import CrossFitted
 from diffor.estimators.ensemble import with_steps
 from diffor.estimators.fitting import fit_rows, named_or_bare, settle_settings, unchanged_by_failure
 from diffor.estimators.folder import restore, state_of
+from diffor.estimators.novelty import Ceiling
 from diffor.estimators.rows import ImageReader, PassedRows, RowReader, choose_device
 from diffor.estimators.settings import (
     FLAG,
@@ -200,11 +201,13 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
         count = self.settings_.n_samples if n_samples is None else n_samples
         if count < 1:
             raise UserError(f"the number of samples must be at least 1, but got {count}")
-        model = self._with_steps(n_steps)
+        model, ceiling = self._with_steps(n_steps), Ceiling.of(self)
         for rows in self.row_blocks(X, side):
             with limit_threads(self.n_jobs):
                 unit = predict_in_chunks(model, rows, count)
+            ceiling.see(unit)
             yield rows, unit
+        ceiling.warn()
 
     def _with_steps(self, n_steps: int | None) -> OrdinalEnsemble | CrossFitted:
         """The model as it is, or with chains of another length, all weights shared."""

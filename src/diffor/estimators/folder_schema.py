@@ -51,7 +51,8 @@ NUMBERS = ListOf(Number())
 COLUMN = {
     "number": Record({"kind": NAME, "name": PLAIN, "centre": Number(), "spread": Number(0), "has_missing": Flag(),
                       "edges": ListOf(Number(), 2, SIZE)},
-                     {"holds": Text(known=("numbers", "dates", "durations", "nothing"))}),
+                     {"holds": Text(known=("numbers", "dates", "durations", "nothing")), "low": Number(),
+                      "high": Number()}),
     "category": Record({"kind": NAME, "name": PLAIN, "levels": optional(ListOf(NAME))},
                        {"is_sparse": Flag(), "n_buckets": optional(Whole(1, 2**31)), "collisions": SHARE,
                         "n_hashes": Whole(1, 2**62)}),

@@ -342,7 +342,8 @@ class TrainingSettings:
         "column ``path`` beside others, an array ``(n, height, width, 3)`` or a list of Pillow's images. ``plain``, "
         "``piecewise`` and ``periodic`` are networks of tables, without priors and folds.",
         "auto",
-        Word(("auto", *ENCODERS)),
+        Word(("auto",)),
+        Word(ENCODERS),
         Instance(
             (str, nn.Module),
             f"for images {', '.join(all_image_encoders())}, {TIMM}NAME or a network of yours",

@@ -321,6 +321,8 @@ def fit_inputs(sample: pd.DataFrame, found: Survey, hash_buckets: int | None) ->
             column.has_missing = statistics.n_missing > 0
             if column.spread == 0 and statistics.high > statistics.low:
                 column.spread = (statistics.high - statistics.low) / 2
+            if statistics.low <= statistics.high:
+                column.note_range(statistics.low, statistics.high)
         elif isinstance(statistics, LevelStatistics):
             inputs.columns[place] = category_column(str(column.name), statistics, hash_buckets)
     return inputs
