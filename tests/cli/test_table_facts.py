@@ -47,7 +47,7 @@ def test_the_table_is_described_before_training(here, capsys):
         "rows             60",
         "columns          2 numeric (rownames, size), 1 date (built), 4 categorical (city, ticket, note, seen)",
         f"target           price, {price.min()} to {price.max()}; range of answers {price.min()} to {price.max()}, "
-        "taken from these rows: no answer leaves it; --bounds LOW HIGH sets another",
+        "taken from these rows: no answer leaves it",
     ]
     assert lines[3:] == [
         "note             column 'rownames' is called like an id and differs in every row; "
