@@ -52,8 +52,8 @@ def test_methods_compare_on_folders_of_graded_pictures_and_what_is_missing_is_sa
     for line in lines:
         assert (line["status"], line["n_train"], line["n_valid"], line["n_test"]) == ("ok", 59, 15, 15), line["error"]
         assert -1 <= line["metrics"]["qwk"] <= 1
-        assert line["notes"] == ["knee: 1 pictures are left out: image file is broken or cut off"]
-    assert capsys.readouterr().err.count("warning: knee: 1 pictures are left out") == 1
+        assert line["notes"] == ["knee: pictures left out: 1 (image file is broken or cut off)"]
+    assert capsys.readouterr().err.count("warning: knee: pictures left out: 1") == 1
 
 
 def test_options_go_before_the_file(here, capsys):

@@ -44,7 +44,7 @@ def survey_graded(place: Place, *, n_grades: int) -> tuple[Samples, ReadReport]:
     )  # fmt: skip
     mark_fault(rows, [_is_cut_off(folder / image) for image in rows["image"]], BROKEN)
     samples, report = image_samples(place, rows, [folder], side={"part": "part"}, folder=folder)
-    report.notes += [f"{count:,} pictures are left out: {fault}" for fault, count in report.dropped.items()]
+    report.notes += [f"pictures left out: {count:,} ({fault})" for fault, count in report.dropped.items()]
     for number, part in enumerate(PARTS):
         present = np.unique(samples.y[samples.side["part"] == number])
         absent = [grade for grade in grades if float(grade) not in present]
@@ -75,11 +75,11 @@ GRADED_IMAGES = (
     image_set(
         name="knee",
         description="Kellgren-Lawrence grades of arthrosis in X-rays of knees, five grades, 8,260 pictures",
-        source="knee severity grading dataset of P. Chen, from the Osteoarthritis Initiative (CC BY 4.0)",
+        source="Knee Osteoarthritis Severity Grading Dataset, P. Chen 2018 (CC BY 4.0)",
         size="8,260 images",
         licence="CC BY 4.0",
-        obtain="Download the knee osteoarthritis severity grading dataset of P. Chen (doi 10.17632/56rmx5bjcr.1) from "
-        "data.mendeley.com and unpack it below the root as knee/train, knee/val and knee/test, a folder each grade.",
+        obtain="Download the data (CC BY 4.0) from data.mendeley.com/datasets/56rmx5bjcr and unpack them below the root; their "
+        "folder kneeKL224 holds train, val and test, each with a folder for every grade.",
         metrics=GRADE_METRICS,
         n_grades=5,
         survey=partial(survey_graded, n_grades=5),
