@@ -3,6 +3,7 @@
 python examples/knee.py                  on drawings that it makes itself, in half a minute
 python examples/knee.py --root FOLDER    on real ones, where FOLDER holds {train,val,test}/<grade>/*.jpg
 The features of a network that has learned before are learned from; --fine-tune trains the network, too.
+docs/guides/images.md has the figures of both on 2,000 real X-rays.
 """
 
 import argparse

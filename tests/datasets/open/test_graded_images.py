@@ -68,7 +68,9 @@ def test_folders_that_are_no_grades_or_no_parts_are_named(root):
         survey(root)
     shutil.rmtree(root / "knee" / "val")
     shutil.rmtree(root / "birds")
-    with pytest.raises(FileNotFoundError, match=r"knee needs the folders train, val, test, but .* Download the data"):
+    with pytest.raises(
+        FileNotFoundError, match=r"knee needs the folders train, val, test, but .* Download the archive"
+    ):
         survey(root)
     assert DISTRIBUTIONS["knee"].check(root).is_absent
 

@@ -78,8 +78,8 @@ GRADED_IMAGES = (
         source="Knee Osteoarthritis Severity Grading Dataset, P. Chen 2018 (CC BY 4.0)",
         size="8,260 images",
         licence="CC BY 4.0",
-        obtain="Download the data (CC BY 4.0) from data.mendeley.com/datasets/56rmx5bjcr and unpack them below the root; their "
-        "folder kneeKL224 holds train, val and test, each with a folder for every grade.",
+        obtain="Download the archive (CC BY 4.0) from data.mendeley.com/datasets/56rmx5bjcr and unpack it below "
+        "the root; its folder kneeKL224 holds train, val and test, each with a folder for every grade.",
         metrics=GRADE_METRICS,
         n_grades=5,
         survey=partial(survey_graded, n_grades=5),
