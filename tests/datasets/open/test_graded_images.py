@@ -36,6 +36,8 @@ def test_folders_name_parts_and_grades(root):
         assert {Path(path).parts[-3] for path in samples.x["path"].iloc[rows]} == {part}
     assert len(DATASETS["knee"].split(root, 0)[0]) == 30
     assert load_dataset("knee", root / "knee").x.equals(samples.x)  # the folder itself may be the root
+    (root / "knee").rename(root / "kneeKL224")  # as it is in the archive
+    assert len(load_dataset("knee", root)) == 45
 
 
 def test_broken_pictures_are_left_out_and_noted(root):

@@ -58,11 +58,11 @@ def survey_graded(place: Place, *, n_grades: int) -> tuple[Samples, ReadReport]:
 
 
 def _folder_of_parts(place: Place) -> Path:
-    """The nearest folder that holds the parts, which goes by the set's name where there are several."""
+    """The nearest folder that holds the parts; of several, one whose name begins with that of the set."""
     holding = [folder for folder in folders_below(place.root) if all((folder / part).is_dir() for part in PARTS)]
     if not holding:
         raise place.lacks(f"the folders {', '.join(PARTS)}")
-    return min(holding, key=lambda folder: folder.name.lower() != place.name)
+    return min(holding, key=lambda folder: not folder.name.lower().startswith(place.name))
 
 
 def _is_cut_off(path: Path) -> bool:
