@@ -36,7 +36,7 @@ def test_every_row_of_the_table_keeps_the_contract():
 
 
 def test_every_data_set_is_in_one_suite():
-    assert [*SUITES] == ["open", "shared", "synthetic", "paper", "foundation", "confirmation"]
+    assert [*SUITES] == ["open", "shared", "synthetic", "paper", "foundation", "confirmation", "grades-images"]
     assert sorted(name for names in SUITES.values() for name in names) == sorted(DATASETS)
     assert len(SUITES["open"]) >= 8
     assert {"concrete", "era", "cdnow", "vlengagement"} <= set(SUITES["shared"])

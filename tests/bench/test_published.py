@@ -10,7 +10,7 @@ import pytest
 
 import diffor.methods.baselines
 from diffor.bench.published import PUBLISHED_FILE, read_published
-from diffor.datasets import DISTRIBUTIONS
+from diffor.datasets import DISTRIBUTIONS, SUITES
 from diffor.encoders.images.aesthetics import AESTHETIC_ENCODERS
 from diffor.errors import UserError
 from diffor.files.toml_files import read_toml
@@ -78,7 +78,7 @@ def test_the_main_table_rounds_the_appendix():
 
 def test_columns_are_data_sets_and_metrics_of_this_package():
     columns = {one.column for one in FIGURES}
-    assert {column.dataset for column in columns} == set(DISTRIBUTIONS)
+    assert {column.dataset for column in columns} == set(SUITES["paper"])
     for column in columns:
         assert column.metric in DISTRIBUTIONS[column.dataset].metrics
         assert METRICS[column.metric].greater_is_better == (column.direction == "higher")

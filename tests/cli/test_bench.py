@@ -15,6 +15,7 @@ from diffor.bench.run import read_lines
 from diffor.cli.bench import describe, stopping_at_sigterm
 from diffor.cli.main import main
 
+GRADERS = ["diffor-fast", "method:coral"]
 SMALL = ["--datasets", "diabetes", "--max-train-rows", "50", "--out", "lines.jsonl"]
 
 
@@ -29,6 +30,30 @@ def test_a_run_from_options_and_its_continuation(here, capsys):
     assert {line["n_samples_given"] for line in lines} == {20}
     assert main(["bench", *SMALL, "--seeds", "2", "--n-samples", "20"]) == 0
     assert "2 are in lines.jsonl already, 0 to do" in capsys.readouterr().out
+
+
+def test_methods_compare_on_folders_of_graded_pictures_and_what_is_missing_is_said_once(here, capsys):
+    for package in ("PIL", "pyarrow"):
+        pytest.importorskip(package)
+    from miniatures_images import write_photo
+
+    for part, size in (("train", 12), ("val", 3), ("test", 3)):
+        for grade in range(5):
+            for number in range(size):
+                write_photo(here / "knee" / part / str(grade) / f"{number}.jpg", grade / 5 + number / 100)
+    (here / "knee" / "train" / "0" / "0.jpg").write_bytes(b"cut off")
+    (here / "run.toml").write_text(
+        'suites = ["grades-images"]\n[images]\nencoder = "small"\nside = 16\n[methods]\n'
+        + "".join(f'"{name}" = {{ max_steps = 5 }}\n' for name in GRADERS)
+    )
+    assert main(["bench", "run.toml", "--root", str(here), "--out", "lines.jsonl"]) == 0
+    lines, _ = read_lines(here / "lines.jsonl")
+    assert [line["method"] for line in lines] == ["constant", *GRADERS]
+    for line in lines:
+        assert (line["status"], line["n_train"], line["n_valid"], line["n_test"]) == ("ok", 59, 15, 15), line["error"]
+        assert -1 <= line["metrics"]["qwk"] <= 1
+        assert line["notes"] == ["knee: pictures left out: 1 (image file is broken or cut off)"]
+    assert capsys.readouterr().err.count("warning: knee: pictures left out: 1") == 1
 
 
 def test_options_go_before_the_file(here, capsys):

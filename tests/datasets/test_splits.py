@@ -117,7 +117,7 @@ def test_ranks_and_dates_divide_rows():
 def samples(n_rows=30, groups=False):
     number = np.arange(n_rows)
     table = pd.DataFrame({"path": [f"{row}.jpg" for row in number]})
-    side = {"rank": number // 3 + 1.0, "test": (number // 3 == 9).astype(float)}
+    side = {"rank": number // 3 + 1.0, "test": (number // 3 == 9).astype(float), "part": number // 3 % 3.0}
     return Samples(table, number % 7 + 20.0, side, number // 3 if groups else None)
 
 

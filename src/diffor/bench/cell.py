@@ -74,7 +74,9 @@ class Parts:
 def run_cell(cell: Cell, root: str | None = None) -> dict[str, Any]:
     """Fit, predict and score; the answer is the part of a result line that the cell itself can know."""
     dataset, peer = find_dataset(cell.dataset), find_peer(cell.peer)
-    samples = dataset.read(root)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        samples = dataset.read(root)
     if cell.images is not None:
         samples = with_features(samples, dataset, cell.images, root)
     parts = choose_rows(dataset, samples, cell, root)
@@ -114,6 +116,7 @@ def run_cell(cell: Cell, root: str | None = None) -> dict[str, Any]:
         "import_seconds": round(import_seconds, 4),
         "peak_mib": measured.get("peak_bytes", 0) / 2**20,
         "facts": dict(getattr(fitted, "facts", {})),
+        "notes": [str(one.message) for one in told if one.category is UserWarning],
     }
 
 

@@ -148,7 +148,7 @@ def run_cells(
     from diffor.files.provenance import command_line
 
     running: dict[str, None] = {}
-    n_failed = 0
+    n_failed, noted = 0, set[str]()
     shows_bar = sys.stderr.isatty()
     with tqdm(total=len(cells), unit="cell", disable=not shows_bar, smoothing=0.1, dynamic_ncols=True) as bar:
 
@@ -161,6 +161,10 @@ def run_cells(
             line = line if mark is None else mark(line)
             append_line(out, line)
             n_failed += line["status"] != "ok"
+            for note in line.get("notes", []):
+                if note not in noted:
+                    noted.add(note)
+                    bar.write(f"warning: {note}", file=sys.stderr)
             running.pop(f"{line['dataset']} {line['method']} {line['seed']}", None)
             bar.set_postfix_str("; ".join(running))
             bar.update()

@@ -26,6 +26,7 @@ SUITE_TITLES = {
     "paper": "paper: its twelve benchmarks, read from files as their owners ship them",
     "foundation": "foundation: a public benchmark of distributions, read from files, with figures of foundation models",
     "confirmation": "confirmation: held apart, nothing was chosen on them; come with a package",
+    "grades-images": "grades-images: pictures with ordered grades, read from files",
     "installed": "installed: registered by other packages",
 }
 
@@ -181,7 +182,7 @@ def _findings(samples: Samples, report: ReadReport | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if report is not None:
         found = {"files": [str(path) for path in report.files], "n_read": report.n_read, "dropped": report.dropped,
-                 "n_kept": report.n_kept}  # fmt: skip
+                 "n_kept": report.n_kept, "notes": report.notes}  # fmt: skip
     return found | {
         "n_rows": len(samples),
         "inputs": [str(column) for column in samples.x.columns],
@@ -201,6 +202,7 @@ def _page(facts: dict[str, Any]) -> str:
         lines.append(("rows read", f"{facts['n_read']:,}"))
         lines += [("dropped", f"{count:,}: {reason}") for reason, count in facts["dropped"].items()]
         lines.append(("rows kept", f"{facts['n_kept']:,}"))
+        lines += [("note", note) for note in facts["notes"]]
     if "n_rows" in facts:
         low, high = facts["target_range"]
         groups = "" if facts["n_groups"] is None else f" in {facts['n_groups']:,} groups"

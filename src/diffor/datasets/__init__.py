@@ -8,6 +8,7 @@ from diffor.core.registry import Registry
 from diffor.datasets.open.cdnow import CDNOW
 from diffor.datasets.open.confirmation import CONFIRMATION
 from diffor.datasets.open.foundation import FOUNDATION
+from diffor.datasets.open.graded_images import GRADED_IMAGES
 from diffor.datasets.open.openml import PREFIX, openml_dataset
 from diffor.datasets.open.ordinal import ORDINAL
 from diffor.datasets.open.packages import OPEN
@@ -32,6 +33,7 @@ _SUITES: dict[str, tuple[Dataset, ...]] = {
     "paper": _PAPER,
     "foundation": FOUNDATION,
     "confirmation": CONFIRMATION,
+    "grades-images": GRADED_IMAGES,
 }
 
 
@@ -45,15 +47,15 @@ DATASETS = Registry(
 )
 """Data sets by name, those of installed packages (entry points of ``diffor.datasets``) among them."""
 
-DISTRIBUTIONS: dict[str, PublishedSet] = {dataset.name: dataset for dataset in _PAPER}
-"""The paper's benchmarks, whose files are surveyed and checked, by name."""
+DISTRIBUTIONS: dict[str, PublishedSet] = {dataset.name: dataset for dataset in (*_PAPER, *GRADED_IMAGES)}
+"""The paper's benchmarks and the pictures with grades, whose files are surveyed and checked, by name."""
 
 SUITES: dict[str, tuple[str, ...]] = {
     suite: tuple(dataset.name for dataset in datasets) for suite, datasets in _SUITES.items()
 }
 """Names of data sets by suite: ``open`` and ``confirmation`` (which nothing was chosen on) come with packages,
-``shared``, ``paper`` (the paper's twelve benchmarks) and ``foundation`` (a public benchmark of distributions) need a
-root, ``synthetic`` knows the truth."""
+``shared``, ``paper`` (the paper's twelve benchmarks), ``foundation`` (a public benchmark of distributions) and
+``grades-images`` need a root, ``synthetic`` knows the truth."""
 
 
 def all_suites() -> dict[str, tuple[str, ...]]:

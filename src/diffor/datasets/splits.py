@@ -212,8 +212,9 @@ PROTOCOLS: dict[str, Callable[[Samples, int], Split]] = {
     "folders": _folders,
     "one-out": _one_out,
     "rank": lambda samples, index: rank_parts(_side(samples, "rank")),
+    "parts": lambda samples, index: _split_by_part(_side(samples, "part").astype(np.int64)),
     "given": lambda samples, index: named_test_rows(_side(samples, "test"), index, samples.groups),
 }
 """``random``: 80 / 10 / 10, drawn by the index. ``folders``: the age benchmark's ten folders, in five splits.
-``one-out``: the group that the index counts is for testing. ``rank``: by the rank of celebrities. ``given``: the test
-rows that the files name; the index draws the validation rows."""
+``one-out``: the group that the index counts is for testing. ``rank``: by the rank of celebrities. ``parts``: all three
+as the files name them. ``given``: the test rows that the files name; the index draws the validation rows."""

@@ -24,10 +24,10 @@ def root(tmp_path_factory):
 
 
 def test_the_table_names_the_twelve():
-    assert [*DISTRIBUTIONS] == [*SUITES["paper"]] == [*IMAGES, "kuairec", "kuairand", "criteo", "shoppers"]
+    assert [*SUITES["paper"]] == [*IMAGES, "kuairec", "kuairand", "criteo", "shoppers"]
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("name", SUITES["paper"])
 def test_every_set_is_read_and_split_from_one_folder(root, name, monkeypatch):
     dataset = DISTRIBUTIONS[name]
     assert set(dataset.metrics) <= set(METRICS)

@@ -2,7 +2,9 @@
 
 import dataclasses
 import hashlib
+import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -126,7 +128,8 @@ def test_a_missing_kuairec_file_is_named(root, name):
 def test_kuairand_is_filtered_and_rounded_as_published(shipped):
     samples, report = survey_kuairand(shipped)
     assert report.n_read == 300
-    assert report.dropped == {"duration is unknown": 1, "duration is below 5 s": 1, "duration is above 240 s": 1}
+    assert report.dropped == {"duration is zero or negative": 1, "duration is below 5 s": 1,
+                              "duration is above 240 s": 1}  # fmt: skip
     assert len(samples) == report.n_kept == 297
     assert samples.y[:4].tolist() == [1, 10, 4, 4]  # 25.5 s of 10.5 s count as 10.5, and halves go to the even second
     assert samples.side["duration"][:4].tolist() == [210, 10, 10, 10]
@@ -153,6 +156,79 @@ def test_kuairand_is_split_by_date(shipped):
     assert training.tolist() == list(range(197))
     assert set(dates[validation - 197]) == {20220422, 20220428}
     assert set(dates[test - 197]) == {20220429, 20220508}
+
+
+EARLY, LATE = "log_standard_4_08_to_4_21_pure.csv", "log_standard_4_22_to_5_08_pure.csv"
+
+
+@pytest.mark.parametrize(
+    ("absent", "missing", "last_dates", "sizes"),
+    [
+        (
+            EARLY,
+            "100 of 1,436,609 rows are here, days without any: 20220408 to 20220421, 20220423",
+            (28, 30),
+            (50, 25, 25),
+        ),
+        (LATE, "200 of 1,436,609 rows are here, days without any: 20220408, 20220422 to 20220508;", (17, 19), None),
+    ],
+)
+def test_one_log_is_enough_and_what_is_missing_is_said(root, absent, missing, last_dates, sizes):
+    next(root.rglob(absent)).unlink()
+    samples, report = survey_kuairand(root)
+    assert len(report.files) == 1
+    (note,) = report.notes
+    assert note.startswith(missing)
+    first, second = (int("202204" + str(day)) for day in last_dates)
+    assert note.endswith(
+        f"figures are not the published ones. Training is up to {first}, validation up to {second}, testing after it"
+    )
+    with pytest.warns(UserWarning, match="kuairand: .* rows are here"):
+        assert len(load_dataset("kuairand", root)) == len(samples)
+    parts = DATASETS["kuairand"].parts(root, 0)
+    assert sorted(np.concatenate(parts)) == list(range(len(samples)))
+    assert sizes is None or tuple(map(len, parts)) == sizes
+    assert f"kuairand needs the file {absent}, but" in " ".join(check_kuairand(root, read_all=False).errors)
+
+
+def test_without_any_log_both_are_named(root):
+    for name in (EARLY, LATE):
+        next(root.rglob(name)).unlink()
+    with pytest.raises(FileNotFoundError, match=f"kuairand needs the file {EARLY} or {LATE}, but"):
+        survey_kuairand(root)
+
+
+@pytest.mark.parametrize("name", [EARLY, LATE])
+def test_a_log_with_a_wrong_column_is_refused(root, name):
+    path = damage(root, name, "play_time_ms", "play_time")
+    with pytest.raises(ValueError, match=f"{path} must begin with the header .*play_time_ms,.* but got '.*play_time,"):
+        survey_kuairand(root)
+
+
+@pytest.mark.real_data
+def test_the_real_log_is_read_and_split_by_date(tmp_path, monkeypatch):
+    root = Path(os.environ.get("DIFFOR_DATA", Path(__file__).parents[4] / "shared" / "data")) / "kuairand"
+    if not root.is_dir():
+        pytest.skip("the log is not beside the project; set DIFFOR_DATA to the folder that holds kuairand")
+    monkeypatch.setenv("DIFFOR_CACHE", str(tmp_path))
+    samples, report = survey_kuairand(root)
+    (path,) = report.files
+    log = pd.read_csv(path)
+    assert report.n_read == len(log) == 228_329
+    seconds = (log["duration_ms"] / 1000).round()
+    n_zero, n_long = int((log["duration_ms"] <= 0).sum()), int((seconds > 240).sum())
+    assert report.dropped == {"duration is zero or negative": n_zero, "duration is above 240 s": n_long}
+    assert n_zero == 3_568
+    assert "days without any: 20220408 to 20220424; figures are not the published ones" in report.notes[0]
+    kept = log[seconds.between(5, 240)]
+    assert samples.x["user_id"].astype(int).tolist() == kept["user_id"].tolist()
+    assert (samples.y <= samples.side["duration"]).all()
+    assert samples.y.tolist() == (kept[["play_time_ms", "duration_ms"]].min(axis=1) / 1000).round().tolist()
+    filled = samples.x.notna().mean()
+    assert filled[["user_id", "video_id", "tab", "author_id", "user_active_degree", "tag_pop"]].min() > 0.9
+    dates = kept["date"].to_numpy()
+    training, validation, test = (set(dates[rows]) for rows in DATASETS["kuairand"].parts(root, 0))
+    assert (max(training), min(validation), max(validation), min(test)) == (20220428, 20220429, 20220430, 20220501)
 
 
 def test_the_known_fake_is_refused(root):

@@ -6,6 +6,7 @@ they do not give the target away; ``columns=()`` of the readers leaves them out.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +60,10 @@ class _Reader:
         return self.survey_place(self.place(root), **options)
 
     def read(self, root: Root = None, **options: Any) -> Samples:
-        return self.survey(root, **options)[0]
+        samples, report = self.survey(root, **options)
+        for note in report.notes:
+            warnings.warn(f"{self.name}: {note}", stacklevel=2)
+        return samples
 
     def divide(self, root: Root, index: int) -> Split:
         if self.divide_place is None:

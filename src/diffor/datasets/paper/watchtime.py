@@ -183,8 +183,11 @@ LOGS = ("log_standard_4_08_to_4_21_pure.csv", "log_standard_4_22_to_5_08_pure.cs
 SHORTEST, LONGEST = 5, 240
 """Durations that are kept, in whole seconds and with both ends. Published code has 240 as well as 400 above, under the
 same counts."""
-LAST_DATES = (20220421, 20220428)
-"""Last dates of training and of validation."""
+LAST_DATES = {LOGS: (20220421, 20220428), LOGS[1:]: (20220428, 20220430), LOGS[:1]: (20220417, 20220419)}
+"""Last dates of training and of validation by the logs that are there. NOTE[DIFF]: one log is divided, too."""
+DAYS = pd.date_range("2022-04-08", "2022-05-08").strftime("%Y%m%d").astype(int)
+N_LOGGED = 1_436_609
+"""Rows of both logs."""
 COUNTS = {"rows": 1_266_560, "users": 26_988, "videos": 6_598}
 """What publications report of the filtered logs."""
 KUAIRAND_FILES = tuple(
@@ -208,7 +211,7 @@ def survey_kuairand(place: Place, *, on_bad_row: str = "raise") -> tuple[Samples
     """Read KuaiRand-Pure as the publications do that give the paper's counts.
 
     Watch time and duration are whole seconds, halves rounded to the even one, and watching longer than the video lasts
-    counts as watching it once.
+    counts as watching it once. One of the two standard logs is enough; the report then notes which days are missing.
     """
     columns, report = _kuairand_log(place, on_bad_row)
     users = _read_features(beside(report.files[0], "user_features_pure.csv"), USER_HEADER, RANGE_COLUMNS)
@@ -223,20 +226,41 @@ def survey_kuairand(place: Place, *, on_bad_row: str = "raise") -> tuple[Samples
 
 def split_kuairand(place: Place, index: int) -> Split:
     """By date, whatever the index."""
-    return date_parts(_kuairand_log(place, "drop")[0]["date"].astype(np.float64), LAST_DATES)
+    dates = _kuairand_log(place, "drop")[0]["date"].astype(np.float64)
+    return date_parts(dates, LAST_DATES[_present_logs(place)])
 
 
 def _kuairand_log(place: Place, on_bad_row: str) -> tuple[Columns, ReadReport]:
-    """The rows of the two standard logs whose duration is kept."""
-    columns, report = _read_logs(place, LOGS, WATCH_LOG, on_bad_row)
+    """The rows of the standard logs that are there whose duration is kept."""
+    logs = _present_logs(place)
+    columns, report = _read_logs(place, logs, WATCH_LOG, on_bad_row)
+    if report.n_read != N_LOGGED:
+        report.notes.append(_what_is_missing(columns["date"], report.n_read, LAST_DATES[logs]))
     duration = _whole_seconds(columns["duration_ms"])
     reasons = {
-        "duration is unknown": columns["duration_ms"] <= 0,
+        "duration is zero or negative": columns["duration_ms"] <= 0,
         f"duration is below {SHORTEST} s": duration < SHORTEST,
         f"duration is above {LONGEST} s": duration > LONGEST,
         "play_time_ms is negative": columns["play_time_ms"] < 0,
     }
     return _drop_rows(columns, report, reasons), report
+
+
+def _present_logs(place: Place) -> tuple[str, ...]:
+    """The standard logs in the nearest folder that has one."""
+    folder = place.need(*LOGS).parent
+    return tuple(log for log in LOGS if (folder / log).is_file())
+
+
+def _what_is_missing(dates: NDArray[Any], n_rows: int, last_dates: tuple[int, int]) -> str:
+    """What to say of logs that are not whole: rows, days without any, and how the rows are divided."""
+    absent = np.flatnonzero(~DAYS.isin(np.unique(dates)))
+    spans = np.split(absent, np.flatnonzero(np.diff(absent) > 1) + 1) if len(absent) else []
+    days = ", ".join(str(DAYS[span[0]]) + (f" to {DAYS[span[-1]]}" if len(span) > 1 else "") for span in spans)
+    return (
+        f"{n_rows:,} of {N_LOGGED:,} rows are here, days without any: {days or 'none'}; figures are not the published "
+        f"ones. Training is up to {last_dates[0]}, validation up to {last_dates[1]}, testing after it"
+    )
 
 
 def _whole_seconds(milliseconds: NDArray[Any]) -> NDArray[np.float64]:
@@ -259,7 +283,7 @@ def check_kuairand(
     root: Root = None, published: Sequence[PublishedFile] = KUAIRAND_FILES, *, read_all: bool = True
 ) -> CheckReport:
     """Headers, sizes and checksums; where they are right, also the counts that publications report."""
-    report = check_files(root, "kuairand", KUAIRAND_OBTAIN, published, read_all=read_all)
+    report = check_files(root, "kuairand", KUAIRAND_OBTAIN, published, read_all=read_all, shown_by=LOGS)
     if not report.errors and read_all:
         x = survey_kuairand(Place(data_root(root, "kuairand"), "kuairand"))[0].x
         found = {"rows": len(x), "users": x["user_id"].nunique(), "videos": x["video_id"].nunique()}

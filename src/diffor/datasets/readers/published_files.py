@@ -30,15 +30,22 @@ class PublishedFile:
 
 
 def check_files(
-    root: str | Path | None, name: str, obtain: str, files: Sequence[PublishedFile], *, read_all: bool = True
+    root: str | Path | None,
+    name: str,
+    obtain: str,
+    files: Sequence[PublishedFile],
+    *,
+    read_all: bool = True,
+    shown_by: Sequence[str] = (),
 ) -> CheckReport:
-    """Compare files below the root with what is published of them; the first shows where the distribution lies.
+    """Compare files below the root with what is published of them.
 
-    Rows are counted and checksums taken only with ``read_all``.
+    The first file, or one of the names of ``shown_by``, shows where the distribution lies. Rows are counted and
+    checksums taken only with ``read_all``.
     """
     try:
         place = Place(data_root(root, name, obtain), name, obtain)
-        first = place.need(*files[0].names)
+        first = place.need(*(shown_by or files[0].names))
     except (OSError, ValueError) as error:
         return CheckReport.of(error)
     report = CheckReport()

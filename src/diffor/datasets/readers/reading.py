@@ -25,11 +25,15 @@ _STAND_INS = {
 
 @dataclass
 class ReadReport:
-    """What reading a data set met: the files that were used, the rows they hold, and the rows dropped by reason."""
+    """What reading a data set met: the files that were used, the rows they hold, and the rows dropped by reason.
+
+    ``notes`` say what else its figures depend on, such as files that are missing.
+    """
 
     files: list[Path]
     n_read: int
     dropped: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def n_kept(self) -> int:
