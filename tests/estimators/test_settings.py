@@ -19,6 +19,7 @@ from diffor.errors import UserError
 from diffor.estimators.settings import (
     NAMES,
     PRESETS,
+    RATE_WITH_WEIGHTS,
     Choice,
     Number,
     Settings,
@@ -147,3 +148,10 @@ def test_epochs_are_passes_over_the_training_rows():
     assert (model.history_.steps, model.history_.stopped) == (11, "finished")
     with pytest.raises(UserError, match=r"epochs must be a whole number from 1 to .* or None, but got epochs=0"):
         DiffoRRegressor("paper", epochs=0).fit(X, X[:, 0])
+
+
+def test_the_papers_rate_is_that_of_all_weights(tmp_path):
+    given = {"encoder": "resnet50", "encoder_weights": str(tmp_path / "weights.pth")}
+    assert resolve_settings("paper", given).backbone_learning_rate is None
+    assert resolve_settings("balanced", given).backbone_learning_rate == RATE_WITH_WEIGHTS
+    assert resolve_settings("paper", given | {"backbone_learning_rate": 1e-5}).backbone_learning_rate == 1e-5
