@@ -18,7 +18,7 @@ from diffor.cli.model_folder import (
     remembered_target,
     side_columns,
 )
-from diffor.cli.options import add_command, add_effort, as_share
+from diffor.cli.options import add_command, add_effort, add_side_columns, as_share
 from diffor.cli.target_column import true_targets
 from diffor.cli.usage import UsageError, require_columns, require_figures
 from diffor.files import tables
@@ -48,7 +48,7 @@ def add(commands: Any) -> None:
     command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
     command.add_argument("data", metavar="DATA", help="rows with their targets")
     command.add_argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
-    command.add_argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
+    add_side_columns(command)
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command.add_argument(
         "--coverage", type=as_share, default=0.9, metavar="C", help="of the intervals (default: %(default)s)"
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
     target = arguments.target or remembered_target(folder)
     require_columns([target], names, data)
     columns = columns_by_kind(model, names, data)
-    sides = side_columns(model, folder, arguments.duration, names, data)
+    sides = side_columns(model, folder, arguments, names, data)
     effort = {"n_samples": arguments.samples, "n_steps": arguments.steps}
     with tables.unchanged(data):
         truth = true_targets(model, target, data)

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor.cli.model_folder import (
-    LIMITS,
     answered_chunks,
     columns_by_kind,
     is_classifier,
     load_model,
     side_columns,
 )
-from diffor.cli.options import add_command, add_effort, as_levels, as_share, as_statistic
+from diffor.cli.options import add_command, add_effort, add_side_columns, as_levels, as_share, as_statistic
 from diffor.cli.usage import UsageError, require_columns
 from diffor.files import tables
 
@@ -68,13 +67,7 @@ def add_answer_options(command: argparse.ArgumentParser) -> None:
         help="what prediction is: median (default of diffor), mean, mode, a level, or native, which the method's "
         "authors decide on (default of other methods); for grades median, mode or qwk, or native",
     )
-    command.add_argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
-    for name, word in (("lower", "less"), ("upper", "more")):
-        command.add_argument(
-            f"--{name}",
-            metavar="COL",
-            help=f"column of a limit of each row, than which no answer is {word}; where it is empty, there is none",
-        )
+    add_side_columns(command)
     kept = command.add_mutually_exclusive_group()
     kept.add_argument(
         "--keep", nargs="+", action="extend", default=[], metavar="COL", help="columns to copy beside it (CSV: as text)"
@@ -111,10 +104,8 @@ class RowAnswerer:
         """What :func:`answered_chunks` takes after the file; a file that lacks columns is refused."""
         keep = _kept_columns(self.arguments, names, self.outputs, data)
         columns = columns_by_kind(self.model, names, data)
-        sides = side_columns(self.model, self.folder, self.arguments.duration, names, data)
-        limits = {name: column for name in LIMITS if (column := getattr(self.arguments, name)) is not None}
-        require_columns(list(limits.values()), names, data)
-        return columns, self.answer, keep, {**sides, **limits}
+        sides = side_columns(self.model, self.folder, self.arguments, names, data)
+        return columns, self.answer, keep, sides
 
     def answer(self, table: pd.DataFrame, **side: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """The answer's columns. **Shape:** n rows -> ``(n,)`` each."""
@@ -142,9 +133,6 @@ def _output_names(model: Any, arguments: argparse.Namespace) -> list[str]:
         return ["prediction", *levels, *ends]
     if arguments.quantiles:
         raise UsageError("--quantiles is for amounts, but MODEL predicts grades; use their p_ columns")
-    for name in LIMITS:
-        if getattr(arguments, name) is not None:
-            raise UsageError(f"--{name} is for amounts, but MODEL predicts grades; leave it out")
     if arguments.statistic not in (None, "median", "mode", "qwk", "native"):
         raise UsageError(f"--statistic of grades must be median, mode or qwk, or native, but got {arguments.statistic}")
     return ["prediction", *(f"p_{grade}" for grade in model.grades_), *ends]

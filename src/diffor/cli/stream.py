@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 OF_STREAMS = {"epochs": "--epochs", "ids": "--ids", "hash_buckets": "--hash-buckets", "shards": "--shards"}
 NOT_OF_STREAMS = {
     "valid": ("--valid", "validation rows are drawn from DATA, so leave it out"),
+    "upper": ("--upper", "write the share of the limit into a column and make it the target, with --bounds 0 1"),
     "calibration": ("--calibration", "calibrate the model in Python, with conformalize, when it is fitted"),
 }
 

@@ -1,4 +1,4 @@
-"""Distributions once part is known: each row's value lies in a range of its own."""
+"""Distributions in a range of each row's own: cut to it once it is known, or stretched over it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class RowCdf(CdfPrediction):
-    """A distribution function whose rows have knots of their own: all that a :class:`CdfPrediction` answers, cut.
+    """A distribution function whose rows have knots of their own: all that a :class:`CdfPrediction` answers.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class RowCdf(CdfPrediction):
     point : array or None
         The ``native`` statistic. **Shape:** ``(n,)``.
     places : array
-        The atoms of the distribution that was cut. **Shape:** ``(a,)``.
+        Values that may be atoms in every row. **Shape:** ``(a,)``.
     reach : float
         How far a value may be from a knot, by rounding, and still be it.
     """
@@ -124,6 +124,15 @@ def conditioned(prediction: CdfPrediction, lower: ArrayLike | None, upper: Array
     return RowCdf(knots, heights, point, prediction.atoms[0], _reach_of(prediction.knots))
 
 
+def scaled(prediction: CdfPrediction, factors: ArrayLike) -> RowCdf:
+    """Each row times a positive number of its own: :meth:`CdfPrediction.times`."""
+    by = np.asarray(factors, dtype=np.float64)
+    knots = prediction.knots * by[:, None]
+    point = None if prediction.point is None else prediction.point * by
+    places = prediction.atoms[0]
+    return RowCdf(knots, prediction.heights, point, places[places == 0], _reach_of(knots))  # 0 alone stays in place
+
+
 def kept_samples(prediction: Prediction, lower: ArrayLike | None, upper: ArrayLike | None) -> Prediction:
     """The samples of each row that lie in its range, each as often as any other: :meth:`Prediction.given`."""
     low, high = row_limits(lower, upper, len(prediction))
@@ -138,13 +147,13 @@ def kept_samples(prediction: Prediction, lower: ArrayLike | None, upper: ArrayLi
     return Prediction(samples, None if prediction.point is None else np.clip(prediction.point, low, high))
 
 
-def row_limits(lower: ArrayLike | None, upper: ArrayLike | None, n_rows: int) -> Limits:
+def row_limits(lower: ArrayLike | None, upper: ArrayLike | None, n_rows: int, name: str = "upper") -> Limits:
     """Limits of each row, infinite where there is none; refuse those that are none. **Shape:** ``(n,)`` each.
 
     >>> row_limits([1, np.nan], 3, 2)
     (array([  1., -inf]), array([3., 3.]))
     """
-    low, high = _limit(lower, "lower", -np.inf, n_rows), _limit(upper, "upper", np.inf, n_rows)
+    low, high = _limit(lower, "lower", -np.inf, n_rows), _limit(upper, name, np.inf, n_rows)
     wrong = np.flatnonzero(low > high)
     if len(wrong):
         row = wrong[0]

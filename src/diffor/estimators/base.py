@@ -29,6 +29,7 @@ from diffor.estimators.ensemble import with_steps
 from diffor.estimators.fitting import named_or_bare
 from diffor.estimators.folder import restore, state_of
 from diffor.estimators.inputs import ImageReader, PassedRows
+from diffor.estimators.limits import Limits
 from diffor.estimators.rows import RowReader, choose_device
 from diffor.estimators.settings import FLAG, PATH, Settings, TrainingSettings, parameter, with_parameters
 from diffor.files.schema import Text
@@ -207,14 +208,20 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
 
     def sample(self, X: Any, n: int = 100, *, n_steps: int | None = None, **side: Any) -> Array:
         """Draws from each row's distribution. **Shape:** -> ``(rows, n)``."""
+        return self._draws(X, n, n_steps, side)
+
+    def _draws(self, X: Any, n: int, n_steps: int | None, side: dict[str, Any], limits: Limits | None = None) -> Array:
         check_is_fitted(self, "model_")
         if n < 1:
             raise UserError(f"the number of samples must be at least 1, but got {n}")
         model, parts = self._with_steps(n_steps), []
+        first = 0
         for rows in self.row_blocks(X, side):
             with limit_threads(self.n_jobs):
                 part = predict_in_chunks(model, rows, n).map(self.scale_.from_unit)
+            part = part if limits is None else limits.apply(part, first)
             parts.append(part.draw(n, rows.keys) if isinstance(part, CdfPrediction) else part.samples)
+            first += len(part)
         return np.concatenate(parts)
 
     @property
@@ -222,6 +229,11 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
         """Whether the fitted method says how sure it is, rather than naming one value only."""
         check_is_fitted(self, "model_")
         return METHODS[self.settings_.method].has_distribution
+
+    @property
+    def learns_share(self) -> bool:
+        """Whether the model learns which share of each row's limit is reached."""
+        return False
 
     def _check_distribution(self, wanted: str, cure: str) -> None:
         """Refuse what only a distribution can answer, where the method predicts a point."""
@@ -235,7 +247,10 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
 
         ``lower bound + increments.sum(axis=1)`` is the mean. **Shape:** -> ``(rows, n_increments)``.
         """
-        parts = [part.increments(n_increments, 0.0, 1.0) for part in self._unit_predictions(X, side=side)]
+        return self._increments(self._unit_predictions(X, side=side), n_increments)
+
+    def _increments(self, units: Iterator[Prediction], n_increments: int) -> Array:
+        parts = [part.increments(n_increments, 0.0, 1.0) for part in units]
         levels = np.concatenate(parts).cumsum(axis=1)
         low = np.full((len(levels), 1), self.scale_.low)
         return np.diff(np.concatenate([low, self.scale_.unrounded(levels)], axis=1), axis=1)
