@@ -201,7 +201,10 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         check_is_fitted(self, "model_")
         if lower is None and upper is None and not self.learns_share:
             return None
-        n_rows = len(as_table(X) if self.images_ is None else self.open_rows(X))
+        return self.row_limits(len(as_table(X) if self.images_ is None else self.open_rows(X)), lower, upper)
+
+    def row_limits(self, n_rows: int, lower: ArrayLike | None, upper: ArrayLike | None) -> Limits:
+        """The limits of so many rows as the fitted model takes them, or a refusal."""
         if self.learns_share:
             return Limits.of_shares(lower, upper, n_rows)
         return Limits.of(lower, upper, n_rows, (self.scale_.low, self.scale_.high))
