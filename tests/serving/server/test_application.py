@@ -147,7 +147,7 @@ def test_a_model_of_shares_reads_each_limit_from_its_row(flats, row):
     assert told(nothing) == "'upper' of row 0, the limit, must be a number above 0, but got 0"
     assert "this model reads it from a column; send it in the rows" in told(beside)
     facts = about.json()
-    assert (facts["limit"], facts["bounds"], facts["increment_edges"]) == ("share", [0, limit.max()], None)
+    assert (facts["limit"], facts["bounds"], facts["increment_edges"][-1]) == ("share", [0, limit.max()], limit.max())
 
 
 def test_a_chain_of_a_model_of_shares_ends_at_the_limit(flats, row):

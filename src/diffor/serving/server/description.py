@@ -135,10 +135,11 @@ def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str
         for column in told:
             column["influence"] = moves.get(column["name"])
     is_graded, history = hasattr(model, "classes_"), model.history_
-    edges = np.linspace(0.0, 1.0, N_RANGES + 1)
-    edges = edges * model.scale_.high if is_graded else model.scale_.from_unit(edges)
-    # The largest limit of training ends the range of a model whose rows have limits of their own.
-    high = (model.data_summary_ or {}).get("largest_limit", 1.0) if model.learns_share else model.scale_.high
+    edges, high = np.linspace(0.0, 1.0, N_RANGES + 1), model.scale_.high
+    edges = edges * high if is_graded else model.scale_.from_unit(edges)
+    if model.learns_share:  # the largest limit of training stands for those of rows to come
+        high = (model.data_summary_ or {}).get("largest_limit", 1.0)
+        edges = edges * high
     return {
         **facts,
         "estimator": type(model).__name__,
@@ -152,8 +153,8 @@ def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str
         "has_interval": model.has_distribution or model.conformal_ is not None,
         "n_samples": model.settings_.n_samples,
         "calibration_rows": None if model.conformal_ is None else model.conformal_.n_rows,
-        # Ends of the increments' intervals when all are full, in the target's units, where all rows share them.
-        "increment_edges": np.asarray(edges).tolist() if model.has_distribution and not model.learns_share else None,
+        # Ends of the increments' intervals when all are full, in the target's units.
+        "increment_edges": np.asarray(edges).tolist() if model.has_distribution else None,
         "has_chain": has_increments(model),
         "training": {
             "validation_crps": history.best_score,
