@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from diffor.bench.cell import Cell, run_cell
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 from diffor.core.method import Method, weighted_mean
 from diffor.files import provenance
 from diffor.methods import METHODS

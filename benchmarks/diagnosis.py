@@ -51,7 +51,7 @@ def diagnose_table(name: str, root: str | None, settings: dict[str, Any], out: P
         "n_train": len(train),
         "n_increments": int(model.ensemble_.models[0].method.n_increments),
         "training": model.history_.diagnostics,
-        **found.to_json(),
+        **found,
     }
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, json.dumps(content, indent=1, allow_nan=False).encode())

@@ -32,7 +32,8 @@ def draw_faces(folder: Path, n_faces: int = 400) -> None:
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--root", help="folder of UTKFace")
-root = parser.parse_args().root
+parser.add_argument("--seconds", type=float, default=30, help="time to learn (default: %(default)s)")
+root, seconds = vars(parser.parse_args()).values()
 with tempfile.TemporaryDirectory() as folder:
     if root is None:
         draw_faces(Path(folder) / "UTKFace")
@@ -44,7 +45,7 @@ with tempfile.TemporaryDirectory() as folder:
         encoder_settings={"n_channels": 16},
         image_settings={"side": 48, "crop": 0.9, "broken": "skip"},
         bounds=(0, 116),
-        time_limit=30,
+        time_limit=seconds,
         random_state=0,
     )
     model.fit(faces.x.iloc[train], faces.y[train])

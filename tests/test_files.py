@@ -88,6 +88,20 @@ def test_kept_columns_of_csv_are_copied_as_they_are_written(tmp_path):
     assert (tmp_path / "copy.csv").read_text() == text
 
 
+@pytest.mark.parametrize("as_read", [False, True])
+def test_text_of_csv_is_no_formula_of_a_spreadsheet_and_numbers_stay_numbers(tmp_path, as_read):
+    cells = ["=1+1", "+cmd", "-", "@x", "\tx", "-inf", "-5", "+1e3", "safe=1", None]
+    rows = pd.DataFrame({"=note": cells, "change": -np.arange(10.0)})
+    if as_read:  # with the types that kept columns of Parquet files have
+        rows = rows.astype({"=note": pd.ArrowDtype(pytest.importorskip("pyarrow").string())})
+    with table_writer(tmp_path / "out.csv") as write:
+        write(rows)
+    found = pd.read_csv(tmp_path / "out.csv", dtype={"'=note": str}, keep_default_na=False)
+    escaped = ["'=1+1", "'+cmd", "'-", "'@x", "'\tx", "'-inf", "-5", "+1e3", "safe=1", ""]
+    assert found["'=note"].tolist() == escaped
+    assert found["change"].tolist() == (-np.arange(10.0)).tolist()
+
+
 def test_kept_columns_of_parquet_keep_their_types(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     big = 2**53 + 1

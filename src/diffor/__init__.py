@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from diffor.estimators.api import OrdinalClassifier as OrdinalClassifier
     from diffor.estimators.api import OrdinalRegressor as OrdinalRegressor
     from diffor.estimators.api import load as load
+    from diffor.estimators.novelty import novelty as novelty
     from diffor.estimators.tuning import tune as tune
+    from diffor.estimators.uncertainty import split_uncertainty as split_uncertainty
     from diffor.methods import METHODS as METHODS
     from diffor.methods.diffor import IncrementDiffusion as IncrementDiffusion
     from diffor.metrics import METRICS as METRICS
+    from diffor.reports.explanation import explain as explain
 
 __version__ = "0.2.0"
 
@@ -41,7 +44,10 @@ _HOMES = {
     "OrdinalClassifier": "diffor.estimators.api",
     "OrdinalRegressor": "diffor.estimators.api",
     "Prediction": "diffor.core.prediction",
+    "explain": "diffor.reports.explanation",
     "load": "diffor.estimators.api",
+    "novelty": "diffor.estimators.novelty",
+    "split_uncertainty": "diffor.estimators.uncertainty",
     "tune": "diffor.estimators.tuning",
 }
 

@@ -6,7 +6,9 @@ A message says what is wrong, the value given, and what to do about it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import ClassVar
 
 DISTANT = 0.5
 """Words less alike than this are not suggested for each other."""
@@ -18,6 +20,41 @@ class UserError(ValueError):
 
 class UserTypeError(UserError, TypeError):
     """A value of a type that cannot be used."""
+
+
+class RowsWarning(UserWarning):
+    """What should be known of some rows: ``counts`` says of how many, by what is to be said of them.
+
+    >>> str(RowsWarning({"column 'size' is far from all training rows": 2}))
+    "column 'size' is far from all training rows in 2 rows"
+    """
+
+    advice: ClassVar[str] = ""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        said = "; ".join(f"{text} in {count} row{'s' * (count != 1)}" for text, count in counts.items())
+        super().__init__(said + self.advice)
+        self.counts = dict(counts)
+
+    @classmethod
+    def joined(cls, parts: Iterable[RowsWarning]) -> RowsWarning:
+        """One warning of what was said of several parts of a table."""
+        counts: Counter[str] = Counter()
+        for part in parts:
+            counts.update(part.counts)
+        return cls(counts)
+
+
+class NoveltyWarning(RowsWarning):
+    """Rows are unlike those that a model has learned from."""
+
+    advice = ": answers to such rows are guesses; diffor.novelty(model, X), or predict --novelty, says which they are"
+
+
+class CeilingWarning(RowsWarning):
+    """Answers pile up at an end of what training rows had, which they cannot leave."""
+
+    advice = ": no answer goes further than the training targets; learn from rows that do"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

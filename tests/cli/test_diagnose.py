@@ -9,9 +9,9 @@ import pytest
 
 from diffor.cli.diagnose import choose_rows
 from diffor.cli.main import main
-from diffor.paper.theory.diagnosis import TITLES
+from diffor.paper.theory.model_diagnosis import EXPLANATIONS
 
-PAPER = ["--preset", "paper", "--max-steps", "20", "--quiet"]
+PAPER = ["--preset", "paper", "--max-steps", "4", "--quiet"]
 
 
 @pytest.fixture(scope="module")
@@ -33,63 +33,44 @@ def home(tmp_path_factory):
     return folder
 
 
-def test_every_measurement_is_printed(home, capsys):
-    assert main(["diagnose", str(home / "price"), str(home / "rows.csv")]) == 0
-    out = capsys.readouterr().out
-    assert "all 150 rows, target price." in " ".join(out.split())
-    for title in TITLES.values():
-        assert f"\n{title}\n" in out
-    assert max(map(len, out.splitlines())) <= 100
-
-
-def test_grades_are_diagnosed_by_their_places(home, capsys):
-    assert main(["diagnose", str(home / "stars"), str(home / "rows.csv"), "--json"]) == 0
+def test_json_holds_the_numbers_of_every_measurement_of_another_column_too(home, here, capsys):
+    pd.read_csv(home / "rows.csv").rename(columns={"price": "cost"}).to_csv("rows.csv", index=False)
+    assert main(["diagnose", str(home / "price"), "rows.csv", "--target", "cost", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["measurements"]["ordinal"]["by"] == "time"
-    assert facts["measurements"]["ordinal"]["cases"][0]["n_grades"] == 3
-
-
-def test_json_holds_the_numbers_of_every_measurement(home, capsys):
-    assert main(["diagnose", str(home / "price"), str(home / "rows.csv"), "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert facts["model"] == "DiffoRRegressor"
-    assert facts["target"] == "price"
+    assert (facts["model"], facts["target"]) == ("DiffoRRegressor", "cost")
     assert facts["rows"] == facts["rows_in_file"] == 150
-    assert list(facts["measurements"]) == list(TITLES)
-    weights = facts["measurements"]["fusion"]["weights"]
-    assert sum(weights) == pytest.approx(1)
+    assert list(facts["measurements"]) == list(EXPLANATIONS)
+    assert sum(facts["measurements"]["fusion"]["weights"]) == pytest.approx(1)
 
 
-def test_a_page_needs_nothing_beside_itself(home, tmp_path, capsys):
+def test_grades_are_diagnosed_by_their_places_and_noted_cosines_are_drawn(home, here, capsys):
     pytest.importorskip("matplotlib")
-    page = tmp_path / "theory.html"
-    arguments = ["diagnose", str(home / "price"), str(home / "rows.csv"), "--out", str(page)]
-    assert main(arguments) == 0
-    assert f"the page is {page}" in capsys.readouterr().err
-    html = page.read_text()
-    assert html.count("<figure>") == 9
-    for forbidden in ("http:", "https:", "src=", "<script"):
-        assert forbidden not in html
-    assert main(arguments) == 2
-    assert "must not exist yet, but it does" in capsys.readouterr().err
-    assert page.read_text() == html
-    assert main([*arguments, "--force"]) == 0
+    words = ["diagnose", str(home / "stars"), str(home / "rows.csv"), "--json", "--out", "theory.html"]
+    assert main(words) == 0
+    ordinal = json.loads(capsys.readouterr().out)["measurements"]["ordinal"]
+    assert (ordinal["by"], ordinal["cases"][0]["n_grades"]) == ("time", 3)
+    html = (here / "theory.html").read_text()
+    assert html.count("<figure>") == 10
+    assert "Mean cosines of the gradients of two times during training." in html
 
 
-def test_cosines_that_training_noted_are_drawn_too(home, tmp_path):
+def test_a_long_file_is_sampled_and_a_page_is_replaced_only_if_asked(home, here, monkeypatch, capsys, refused):
     pytest.importorskip("matplotlib")
-    page = tmp_path / "theory.html"
-    assert main(["diagnose", str(home / "stars"), str(home / "rows.csv"), "--out", str(page)]) == 0
-    assert page.read_text().count("<figure>") == 10
-    assert "Mean cosines of the gradients of two times during training." in page.read_text()
-
-
-def test_a_long_file_is_sampled_and_that_is_told(home, monkeypatch, capsys):
     monkeypatch.setattr("diffor.cli.diagnose.choose_rows", lambda count: choose_rows(count, 40))
     monkeypatch.setattr("diffor.files.tables.CHUNK_ROWS", 64)
-    assert main(["diagnose", str(home / "price"), str(home / "rows.csv")]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "40 random rows of 150 (seed 0), target price." in out
+    (here / "theory.html").write_text("mine")
+    words = ["diagnose", str(home / "price"), str(home / "rows.csv"), "--out", "theory.html"]
+    assert "must not exist yet, but it does" in refused(*words)
+    assert (here / "theory.html").read_text() == "mine"
+    assert main([*words, "--force"]) == 0
+    shown = capsys.readouterr()
+    assert "the page is theory.html" in shown.err
+    assert "40 random rows of 150 (seed 0), target price." in " ".join(shown.out.split())
+    assert all(f"\n{part.title}\n" in shown.out for part in EXPLANATIONS.values())
+    assert max(map(len, shown.out.splitlines())) <= 100
+    html = (here / "theory.html").read_text()
+    assert html.count("<figure>") == 9
+    assert not any(forbidden in html for forbidden in ("http:", "https:", "src=", "<script"))
 
 
 def test_chosen_rows_are_those_of_the_file(home):
@@ -104,44 +85,28 @@ def test_chosen_rows_are_those_of_the_file(home):
     assert choose_rows(150, 20).tolist() == chosen.tolist()
 
 
-def test_the_target_can_be_another_column(home, tmp_path, capsys):
-    table = pd.read_csv(home / "rows.csv").rename(columns={"price": "cost"})
-    table.to_csv(tmp_path / "rows.csv", index=False)
-    assert main(["diagnose", str(home / "price"), str(tmp_path / "rows.csv"), "--target", "cost", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["target"] == "cost"
-
-
-def test_wrong_use_is_one_line_and_writes_nothing(home, tmp_path, capsys):
-    few = tmp_path / "few.csv"
-    pd.read_csv(home / "rows.csv").head(5).to_csv(few, index=False)
-    page = str(tmp_path / "page.html")
-    rows = str(home / "rows.csv")
-    for arguments, expected in (
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
         (
-            [str(home / "point"), rows],
-            "must be a model of the paper's chain, but its method is 'value-squared', of which",
+            ["HOME/point", "HOME/rows.csv"],
+            "must be a model of the paper's chain, but its method is 'value-squared', ",
         ),
-        ([str(home / "price"), str(few)], "a diagnosis needs at least 8 rows, but there are 5; pass more rows"),
-        ([str(home / "price"), rows, "--target", "prise"], "must have the column 'prise'"),
-        ([str(home / "price"), rows, "--page", "x"], "diagnose has no option --page"),
-        ([str(home / "nothing"), rows], "nothing"),
-    ):
-        assert main(["diagnose", *arguments, "--out", page]) == 2
-        captured = capsys.readouterr()
-        assert expected in captured.err
-        assert captured.err.count("\n") == 1
-        assert captured.out == ""
-        assert not (tmp_path / "page.html").exists()
+        (["HOME/price", "few.csv"], "a diagnosis needs at least 8 rows, but there are 5; pass more rows"),
+        (["HOME/price", "HOME/rows.csv", "--target", "prise"], "must have the column 'prise'"),
+        (["HOME/price", "HOME/rows.csv", "--page", "x"], "diagnose has no option --page"),
+        (["HOME/nothing", "HOME/rows.csv"], "nothing"),
+    ],
+)
+def test_wrong_use_is_one_line_and_writes_nothing(home, here, refused, words, expected):
+    pd.read_csv(home / "rows.csv").head(5).to_csv("few.csv", index=False)
+    words = [word.replace("HOME", str(home)) for word in words]
+    assert expected in refused("diagnose", *words, "--out", "page.html")
+    assert not (here / "page.html").exists()
 
 
-def test_without_matplotlib_a_page_is_refused_before_anything_is_read(home, tmp_path, monkeypatch, capsys):
+def test_without_matplotlib_a_page_is_refused_before_anything_is_read(home, here, monkeypatch, refused):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    page = tmp_path / "page.html"
-    assert main(["diagnose", str(home / "price"), "no.csv", "--out", str(page)]) == 2
-    assert "figures need matplotlib: install it with pip install 'diffor[plots]'" in capsys.readouterr().err
-    assert not page.exists()
-
-
-def test_help_names_the_command(capsys):
-    assert main(["diagnose", "--help"]) == 0
-    assert "diffor diagnose model test.csv --out theory.html" in capsys.readouterr().out
+    told = refused("diagnose", home / "price", "no.csv", "--out", "page.html")
+    assert "figures need matplotlib: install it with pip install 'diffor[plots]'" in told
+    assert not (here / "page.html").exists()

@@ -57,32 +57,27 @@ def test_the_command_is_the_python_interface(home, tmp_path):
     np.testing.assert_array_equal(diffor.load(tmp_path / "student").predict(rows), expected.predict(rows))
 
 
-def test_wrong_use_leaves_files_as_they_were(home, tmp_path, capsys):
-    assert distilled(home, "price", tmp_path / "student") == 0
-    before = (tmp_path / "student" / "config.json").read_bytes()
-    assert distilled(home, "stars", tmp_path / "student") == 2
-    assert "must not exist yet" in capsys.readouterr().err
-    assert (tmp_path / "student" / "config.json").read_bytes() == before
-    assert distilled(home, "stars", tmp_path / "student", "--force") == 0
-    assert main(["distill", str(home / "chain"), str(home / "rows.csv"), "--out", str(tmp_path / "two")]) == 2
-    assert "distill is for priors and cross-fitted networks, but this model is an encoder" in capsys.readouterr().err
-    assert distilled(home, "price", home / "price", "--force") == 2
-    assert "--out must be another folder than MODEL" in capsys.readouterr().err
-    assert distilled(home, "price", tmp_path / "three", "--max-rows", "3") == 2
-    assert "max_rows must be at least 20, but got max_rows=3" in capsys.readouterr().err
-    assert not (tmp_path / "three").exists()
+def test_wrong_use_leaves_files_as_they_were(home, here, refused):
+    assert distilled(home, "price", "student") == 0
+    before = (here / "student" / "config.json").read_bytes()
+    words = ["distill", home / "stars", home / "rows.csv", "--out"]
+    assert "must not exist yet" in refused(*words, "student")
+    assert (here / "student" / "config.json").read_bytes() == before
+    assert distilled(home, "stars", "student", "--force") == 0
+    assert "--out must be another folder than MODEL" in refused(*words, home / "stars", "--force")
+    assert "max_rows must be at least 20, but got max_rows=3" in refused(*words, "three", "--max-rows", "3")
+    words[1] = home / "chain"
+    assert "distill is for priors and cross-fitted networks, but this model is an encoder" in refused(*words, "two")
+    assert not (here / "three").exists()
 
 
-def test_damaged_notes_are_told(home, tmp_path, capsys):
-    diffor.load(home / "price").save(tmp_path / "model")
-    assert distilled(tmp_path, "model", tmp_path / "student") == 2  # no rows.csv there
-    (tmp_path / "rows.csv").write_bytes((home / "rows.csv").read_bytes())
-    assert distilled(tmp_path, "model", tmp_path / "student") == 0
-    assert not (tmp_path / "student" / "cli.json").exists()
-    (tmp_path / "model" / "cli.json").write_text("[1")
-    capsys.readouterr()
-    assert distilled(tmp_path, "model", tmp_path / "other") == 2
-    assert "cli.json must be JSON, but it is damaged" in capsys.readouterr().err
+def test_notes_are_handed_on_and_damaged_ones_are_told(home, here, refused):
+    diffor.load(home / "price").save("model")
+    assert distilled(home, here / "model", "student") == 0
+    assert not (here / "student" / "cli.json").exists()
+    (here / "model" / "cli.json").write_text("[1")
+    told = refused("distill", "model", home / "rows.csv", "--out", "other")
+    assert "cli.json must hold what diffor fit noted of the columns, but it is damaged" in told
 
 
 def test_predict_and_evaluate_take_steps_and_samples(home, tmp_path, capsys):
@@ -99,11 +94,9 @@ def test_predict_and_evaluate_take_steps_and_samples(home, tmp_path, capsys):
     assert "n_steps is for methods with a chain, but method=" in capsys.readouterr().err
 
 
-def test_a_calibrated_model_keeps_its_steps(home, tmp_path, capsys):
-    words = ["fit", str(home / "rows.csv"), "--target", "price", "--drop", "stars", *CHAIN]
+def test_a_calibrated_model_keeps_its_steps(home, here, refused):
     rows = pd.read_csv(home / "rows.csv")
-    rows.to_csv(tmp_path / "more.csv", index=False)
-    assert main([*words, "--calibration", str(tmp_path / "more.csv"), "--out", str(tmp_path / "model")]) == 0
-    asked = ["predict", str(tmp_path / "model"), str(home / "rows.csv"), "--out", str(tmp_path / "answers.csv")]
-    assert main([*asked, "--coverage", "0.9", "--steps", "2"]) == 2
-    assert "--coverage of a calibrated MODEL needs the steps" in capsys.readouterr().err
+    model = diffor.load(home / "chain")
+    model.conformalize(rows[["size", "city"]], rows["price"]).save("model")
+    words = ["predict", "model", home / "rows.csv", "--out", "answers.csv", "--coverage", "0.9", "--steps", "2"]
+    assert "--coverage of a calibrated MODEL needs the steps" in refused(*words)

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from diffor.cli.model_folder import NOTES, read_notes, remembered_sides, remembered_target
-from diffor.cli.usage import UsageError
+from diffor.errors import UserError
 
 
 def test_notes_are_read_as_they_were_written(tmp_path):
@@ -19,30 +19,27 @@ def test_notes_are_read_as_they_were_written(tmp_path):
 
 def test_no_notes_are_no_fault(tmp_path):
     assert remembered_sides(tmp_path) is None
-    with pytest.raises(UsageError, match="does not remember one; add --target COL"):
+    with pytest.raises(UserError, match="does not remember one; add --target COL"):
         remembered_target(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"target": 5}', '{"target": ["a"]}', '{"target": "a", "target": "b"}', '{"target": "a", "x": 1}',
-     '{"target": "a", "side": {"duration": 5}}', "[" * 100_000],
-)  # fmt: skip
+    "text", ["", "{}", '{"target": ["a"]}', '{"target": "a", "x": 1}', '{"target": "a", "side": {"duration": 5}}']
+)
 def test_notes_that_were_changed_are_refused(tmp_path, text):
     (tmp_path / NOTES).write_text(text)
-    with pytest.raises(UsageError, match="must name the target, but it is damaged; pass --target COL"):
-        remembered_target(tmp_path)
-    with pytest.raises(UsageError, match="must name the side columns, but it is damaged; pass --duration COL"):
-        remembered_sides(tmp_path)
+    for ask in (remembered_target, remembered_sides):
+        with pytest.raises(UserError, match="what diffor fit noted of the columns, but it is damaged; fit again, or"):
+            ask(tmp_path)
 
 
 def test_a_pipe_or_a_link_out_of_the_folder_is_not_waited_for(tmp_path):
     (tmp_path / "model").mkdir()
     os.mkfifo(tmp_path / "model" / NOTES)
-    with pytest.raises(UsageError, match="must name the target"):
+    with pytest.raises(UserError, match="is damaged"):
         remembered_target(tmp_path / "model")
     (tmp_path / "model" / NOTES).unlink()
     (tmp_path / "secret").write_text('{"target": "a"}')
     (tmp_path / "model" / NOTES).symlink_to("../secret")
-    with pytest.raises(UsageError, match="must name the target"):
+    with pytest.raises(UserError, match="is damaged"):
         remembered_target(tmp_path / "model")

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -102,12 +100,6 @@ def test_level_one_is_the_last_possible_place_not_the_last_place():
     assert bins.quantile(torch.tensor([1.0])).item() == pytest.approx(0.8)
 
 
-def test_a_step_counts_at_its_own_place():
-    places = torch.arange(7) / 6
-    steps = Steps(torch.full((1, 7), 1 / 7), places)
-    assert torch.allclose(steps.cdf(places[None]), torch.arange(1, 8)[None] / 7)
-
-
 def test_an_atom_is_jumped_at_its_place():
     bins = Bins(torch.tensor([[0.6, 0.4]]), torch.tensor([0.0, 0.0, 1.0]))
     assert bins.cdf(torch.tensor([[-0.01, 0.0, 0.5]])).tolist() == [[0.0, pytest.approx(0.6), pytest.approx(0.8)]]
@@ -142,12 +134,6 @@ def test_the_clipped_normal_agrees_with_scipy():
     expected = np.clip(norm.ppf(levels, centre[:, None], spread[:, None]), 0, 1)
     assert normal.quantile(torch.tensor(levels)).numpy() == pytest.approx(expected)
     assert normal.quantile(torch.tensor([0.0, 1.0], dtype=torch.float64)).tolist() == [[0.0, 1.0]] * 3
-
-
-def test_bisection_finds_what_is_known_in_closed_form():
-    quantiles = Triangle().quantile(torch.tensor([0.0, 0.2, 0.4, 1.0]))
-    expected = [0.0, 0.0, math.sqrt(0.25), 1.0]
-    assert quantiles[0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
 def test_samples_are_the_quantiles_in_an_order_of_each_row():

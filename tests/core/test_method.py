@@ -44,8 +44,8 @@ def test_forward_is_the_methods_loss():
     assert (float(terms["square"].detach()), float(terms["extra"])) == (0, 1)
 
 
-@pytest.mark.parametrize("n", [1, 5, 16, 33])
-@pytest.mark.parametrize("n_samples", [1, 3, 16, 64])
+@pytest.mark.parametrize("n", [1, 16, 33])
+@pytest.mark.parametrize("n_samples", [1, 3])
 def test_predict_returns_the_rows_asked_for(n, n_samples):
     model = OrdinalModel(Identity(), Center())
     x = torch.rand(n, 3)
@@ -58,29 +58,6 @@ def test_predict_returns_the_rows_asked_for(n, n_samples):
     assert rows - n < KERNEL_ROWS
 
 
-@pytest.mark.parametrize("n", [1, 5, 16])
-def test_answer_asks_about_the_rows_given(n):
-    model, x = OrdinalModel(Identity(), Center()), torch.rand(n, 3)
-    answer = model.answer(
-        lambda features, keys, n_samples: features * n_samples + keys[:, None], (x,), torch.arange(n), 3
-    )
-    assert torch.equal(answer, x * 3 + torch.arange(n)[:, None])
-
-
-def test_features_are_encoded_rows():
-    model, x = OrdinalModel(Identity(), Center()), torch.rand(5, 3)
-    assert torch.equal(model.features((x,)), x)
-
-
-def test_a_method_needs_no_preparation_or_calibration():
-    method = Center()
-    before = {name: value.clone() for name, value in method.state_dict().items()}
-    method.prepare(torch.rand(3))
-    method.calibrate(torch.rand(3, 3), torch.rand(3), torch.arange(3), 4)
-    assert all(torch.equal(method.state_dict()[name], value) for name, value in before.items())
-    assert method.requires == ()
-
-
 def test_contracts_cannot_be_instantiated():
     for contract in (Encoder, Method):
         with pytest.raises(TypeError, match="abstract"):
@@ -89,7 +66,7 @@ def test_contracts_cannot_be_instantiated():
 
 @pytest.mark.parametrize("denoiser", ["mlp", "transformer", "scale_heads"])
 @pytest.mark.parametrize("width", [32, 128])
-@pytest.mark.parametrize("n_samples", [1, 3, 16, 64])
+@pytest.mark.parametrize("n_samples", [1, 3])
 def test_a_rows_answer_is_the_same_whatever_stands_beside_it(denoiser, width, n_samples):
     torch.manual_seed(0)
     encoder = TabularEncoder(5, [4], embedding="periodic", width=width)
@@ -113,10 +90,6 @@ def test_fill_up_repeats_the_last_row(n, multiple, expected):
     assert filled.shape == (expected, 2)
     assert torch.equal(filled[:n], rows)
     assert (filled[n:] == rows[-1]).all()
-
-
-def test_fill_up_takes_vectors():
-    assert fill_up(torch.tensor([7, 8]), 4).tolist() == [7, 8, 8, 8]
 
 
 def test_weighted_mean():

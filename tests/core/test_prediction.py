@@ -24,33 +24,12 @@ def refused(message: str):
 
 @settings(deadline=None)
 @given(sample_tables | tied_tables, level_lists)
-def test_quantiles_never_cross(samples, levels):
+def test_quantiles_never_cross_and_stay_in_the_range_of_the_samples(samples, levels):
     quantiles = Prediction(samples).quantile(sorted(levels))
     assert quantiles.shape == (len(samples), len(levels))
-    assert (np.diff(quantiles, axis=1) >= 0).all()
-
-
-@settings(deadline=None)
-@given(sample_tables | tied_tables, level_lists)
-def test_quantiles_stay_in_the_range_of_the_samples(samples, levels):
-    quantiles = Prediction(samples).quantile(levels)
     assert (quantiles >= samples.min(axis=1, keepdims=True)).all()
     assert (quantiles <= samples.max(axis=1, keepdims=True)).all()
-
-
-@settings(deadline=None)
-@given(sample_tables)
-def test_the_outer_quantiles_are_the_extremes(samples):
-    ends = Prediction(samples).quantile([0, 1])
-    assert np.array_equal(ends, np.stack([samples.min(axis=1), samples.max(axis=1)], axis=1))
-
-
-@settings(deadline=None)
-@given(sample_tables)
-def test_the_median_is_the_middle_quantile(samples):
-    prediction = Prediction(samples)
-    assert np.array_equal(prediction.median, prediction.quantile(0.5)[:, 0])
-    assert prediction.median == pytest.approx(np.median(samples, axis=1), rel=1e-12, abs=1e-9)
+    assert (np.diff(quantiles, axis=1) >= 0).all()
 
 
 @settings(deadline=None)
@@ -69,14 +48,6 @@ def test_intervals_are_nested_around_the_median(samples, one, other):
     assert (inner[:, 1] <= outer[:, 1]).all()
     assert (inner[:, 0] <= prediction.median).all()
     assert (prediction.median <= inner[:, 1]).all()
-
-
-def test_intervals_hold_their_share_of_a_large_sample():
-    samples = np.random.default_rng(0).normal(size=(3, 100_000))
-    for coverage in (0.5, 0.8, 0.9, 0.99):
-        interval = Prediction(samples).interval(coverage)
-        inside = (samples >= interval[:, :1]) & (samples <= interval[:, 1:])
-        assert inside.mean(axis=1) == pytest.approx([coverage] * 3, abs=1e-4)
 
 
 @settings(deadline=None)
@@ -104,11 +75,9 @@ def test_intervals_hold_their_share_where_samples_are_equal_and_lie_between_the_
     [
         (4000, 0, (0.0, 0.9)),  # the zeros are held, so all that is left out lies above
         (0, 4000, (0.1, 1.0)),
-        (4000, 4000, (0.0, 1.0)),
         (600, 0, (0.0, 0.94)),  # any deeper, and the zeros were outside: 6 % and as much above
         (300, 0, (0.05, 0.95)),  # zeros at neither end
         (9500, 0, (0.0, 0.0)),
-        (9300, 0, (0.0, 0.0)),
     ],
 )
 def test_intervals_of_samples_that_settle_at_an_end(n_low, n_high, expected):
@@ -116,16 +85,6 @@ def test_intervals_of_samples_that_settle_at_an_end(n_low, n_high, expected):
     samples = (np.arange(10_000) + 0.5) / 10_000
     samples[:n_low], samples[len(samples) - n_high :] = 0.0, 1.0
     assert Prediction(samples[None]).interval(0.9)[0] == pytest.approx(expected, abs=2e-4)
-
-
-def test_intervals_of_targets_with_many_zeros_hold_what_they_promise():
-    rng = np.random.default_rng(0)
-    drawn = np.maximum(rng.normal(0.3, 1.0, size=(20_000, 101)), 0)  # 38 % zeros
-    y, prediction = drawn[:, 0], Prediction(drawn[:, 1:])
-    (low, high), (below, above) = prediction.interval(0.9).T, prediction.quantile([0.05, 0.95]).T
-    assert ((low <= y) & (y <= high)).mean() == pytest.approx(0.9, abs=0.01)
-    assert ((below <= y) & (y <= above)).mean() == pytest.approx(0.95, abs=0.01)
-    assert (high - low).mean() < 0.9 * (above - below).mean()
 
 
 # Distribution functions.
@@ -150,16 +109,6 @@ def test_cdf_and_quantile_agree(samples, level):
     assert (prediction.cdf(quantile) >= level - slack).all()
     below = (samples < quantile[:, None]).mean(axis=1)
     assert (below <= level + slack).all()
-
-
-@settings(deadline=None)
-@given(sample_tables, npst.arrays(float, 5, elements=values))
-def test_cdf_rises_from_zero_to_one(samples, asked):
-    cdf = Prediction(samples).cdf(np.sort(asked)[None, :])
-    assert cdf.shape == (len(samples), 5)
-    assert (np.diff(cdf, axis=1) >= 0).all()
-    assert (Prediction(samples).cdf(-2e6) == 0).all()
-    assert (Prediction(samples).cdf(samples.max()) == 1).all()
 
 
 def test_cdf_takes_a_number_one_value_per_row_or_a_table():
@@ -192,7 +141,7 @@ def test_mean_and_spread_are_computed_in_double_precision():
     assert Prediction([[1.0, 3.0]]).std.tolist() == [1.0]
 
 
-@pytest.mark.parametrize("m", [20, 51, 200])
+@pytest.mark.parametrize("m", [20, 51])
 def test_mode_finds_the_densest_cluster(m):
     rng = np.random.default_rng(0)
     near, wide = rng.normal(7, 0.01, (5, m)), rng.uniform(-50, 50, (5, m // 2))
@@ -206,14 +155,6 @@ def test_mode_finds_the_densest_cluster(m):
 def test_mode_of_a_majority_is_its_value(samples):
     padded = np.concatenate([samples, np.full((len(samples), samples.shape[1] + 1), 2.0)], axis=1)
     assert (Prediction(padded).mode == 2).all()
-
-
-@settings(deadline=None)
-@given(sample_tables)
-def test_mode_stays_in_the_range_of_the_samples(samples):
-    mode = Prediction(samples).mode
-    assert (mode >= samples.min(axis=1)).all()
-    assert (mode <= samples.max(axis=1)).all()
 
 
 @settings(deadline=None)
@@ -261,10 +202,6 @@ def test_mapping_by_a_rising_function_commutes_at_sample_points(samples):
         np.testing.assert_allclose(mapped.median, rising(prediction.median), rtol=1e-9, atol=1e-6)
 
 
-def test_means_are_taken_after_mapping():
-    assert Prediction([[0.0, 2.0]]).map(np.exp).mean[0] == pytest.approx((1 + np.exp(2)) / 2)
-
-
 def test_rows_can_be_selected_and_joined_again():
     samples = np.arange(12.0).reshape(4, 3)
     prediction = Prediction(samples)
@@ -286,10 +223,6 @@ def test_crps_is_the_mean_distance_less_half_the_mean_difference(samples, data):
     np.testing.assert_allclose(Prediction(samples).crps(y), distance - difference / 2, rtol=1e-9, atol=1e-6)
 
 
-def test_crps_of_a_point_is_the_absolute_error():
-    assert Prediction([[3.0], [5.0]]).crps([1.0, 9.0]).tolist() == [2.0, 4.0]
-
-
 # Refusals.
 
 
@@ -299,28 +232,19 @@ def test_samples_of_another_shape_are_refused(samples):
         Prediction(samples)
 
 
-@pytest.mark.parametrize("levels", [-0.1, 1.1, [0.5, 2], float("nan"), [[0.5]]])
-def test_levels_outside_the_unit_interval_are_refused(levels):
-    with refused("quantile levels must lie in [0, 1], but got "):
-        Prediction([[1.0]]).quantile(levels)
-
-
-@pytest.mark.parametrize("coverage", [0, 1, 1.5, -0.2, float("nan")])
-def test_coverage_outside_the_open_unit_interval_is_refused(coverage):
-    with refused(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}"):
-        Prediction([[1.0]]).interval(coverage)
-
-
-@pytest.mark.parametrize("name", ["std", "", None, True])
-def test_an_unknown_statistic_is_refused(name):
-    with refused(f"statistic must be 'mean', 'median', 'mode', 'native' or a level in [0, 1], but got {name!r}"):
-        Prediction([[1.0]]).statistic(name)
-
-
-@pytest.mark.parametrize("cuts", [[], [1, 1], [2, 1], [0, float("inf")], [float("nan")], [[1, 2]], 3])
-def test_cuts_that_do_not_rise_are_refused(cuts):
-    with refused("cuts must be finite numbers that strictly rise, but got "):
-        Prediction([[1.0]]).probabilities(cuts)
+@pytest.mark.parametrize(
+    ("ask", "wrong", "message"),
+    [
+        ("quantile", [-0.1, [0.5, 2], float("nan"), [[0.5]]], "quantile levels must lie in [0, 1], but got "),
+        ("interval", [0, 1, -0.2, float("nan")], "coverage must lie strictly between 0 and 1, but got coverage="),
+        ("statistic", ["std", None, True], "statistic must be 'mean', 'median', 'mode', 'native' or a level in [0, 1]"),
+        ("probabilities", [[], [1, 1], [2, 1], [0, float("inf")], [[1, 2]], 3], "cuts must be finite numbers that "),
+    ],
+)
+def test_wrong_questions_are_refused(ask, wrong, message):
+    for asked in wrong:
+        with refused(message):
+            getattr(Prediction([[1.0]]), ask)(asked)
 
 
 # Increments, places and probabilities of single values.

@@ -29,25 +29,15 @@ def test_a_pandas_frame_is_taken_as_it_is():
     [
         np.array([[1.0, 2.0], [3.0, 4.0]]),
         [[1.0, 2.0], [3.0, 4.0]],
-        ((1, 2), (3, 4)),
         torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
         np.array([[1, 2], [3, 4]], dtype=object),
-        np.array([[1, 2], [3, 4]], dtype=np.uint8),
     ],
-    ids=["floats", "lists", "tuples", "tensor", "objects", "bytes"],
+    ids=["floats", "lists", "tensor", "objects"],
 )
 def test_tables_without_names_are_numbered(X):
     table = as_table(X)
     assert table.columns.tolist() == [0, 1]
     assert table.astype(float).to_numpy().tolist() == [[1, 2], [3, 4]]
-
-
-def test_missing_values_and_infinity_pass():
-    assert np.isnan(as_table(np.array([[np.nan, np.inf]])).to_numpy()[0, 0])
-
-
-def test_strings_stay_strings():
-    assert as_table(np.array([["a", "b"], ["c", "d"]])).to_numpy().tolist() == [["a", "b"], ["c", "d"]]
 
 
 def test_numbers_in_a_mixed_list_stay_numbers():
@@ -89,71 +79,41 @@ def test_polars_and_arrow_keep_names_values_and_gaps(read):
     assert table["duration"].dt.days.tolist()[::2] == [1, 3]
 
 
-def test_an_arrow_record_batch_is_a_table():
-    assert as_table(pa.record_batch({"a": [1, 2]}))["a"].tolist() == [1, 2]
-
-
 # Refusals.
 
 
-@pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
-def test_sparse_matrices_are_refused(make):
-    with refused(TypeError, "X must be dense, but it is a sparse matrix; pass X.toarray()"):
-        as_table(make(np.eye(3)))
-
-
-def test_lazy_polars_frames_are_refused():
-    with refused(TypeError, "X must be a polars DataFrame, but it is a LazyFrame; call .collect() first"):
-        as_table(polars_frame().lazy())
-
-
-def test_a_polars_column_is_refused():
-    with refused(TypeError, "X must be a polars DataFrame, but it is a Series; call .to_frame() first"):
-        as_table(polars_frame()["int"])
-
-
-@pytest.mark.parametrize("X", [pd.Series([1, 2]), np.array([1, 2]), [1, 2], pa.chunked_array([[1, 2]])])
-def test_one_dimension_is_refused(X):
-    with pytest.raises(ValueError, match=r"2D array|2-dimensional"):
-        as_table(X)
+NO_ROWS = "X must not be empty, but it has 0 sample(s) (shape=(0, 1))"
+NO_COLUMNS = "X must not be empty, but it has 0 feature(s)"
+TWICE = "column names must be unique, but 'a' stands twice; rename one"
 
 
 @pytest.mark.parametrize(
-    "X", [pd.DataFrame({"a": []}), pl.DataFrame({"a": []}), pa.table({"a": pa.array([], pa.int64())})]
+    ("X", "kind", "message"),
+    [
+        (scipy.sparse.csr_matrix(np.eye(3)), TypeError, "X must be dense, but it is a sparse matrix; pass X.toarray()"),
+        (scipy.sparse.coo_array(np.eye(3)), TypeError, "X must be dense, but it is a sparse matrix; pass X.toarray()"),
+        (polars_frame().lazy(), TypeError, "X must be a polars DataFrame, but it is a LazyFrame; call .collect() "),
+        (polars_frame()["int"], TypeError, "X must be a polars DataFrame, but it is a Series; call .to_frame() first"),
+        (pd.Series([1, 2]), ValueError, "2-dimensional"),
+        ([1, 2], ValueError, "2D array"),
+        (pa.chunked_array([[1, 2]]), ValueError, "2D array"),
+        (pd.DataFrame({"a": []}), ValueError, NO_ROWS),
+        (pl.DataFrame({"a": []}), ValueError, NO_ROWS),
+        (pa.table({"a": pa.array([], pa.int64())}), ValueError, NO_ROWS),
+        (pd.DataFrame(index=[0, 1]), ValueError, NO_COLUMNS),
+        (pl.DataFrame(), ValueError, NO_COLUMNS),
+        (np.zeros((0, 3)), ValueError, "0 sample(s)"),
+        (np.zeros((3, 0)), ValueError, "0 feature(s)"),
+        (pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]), ValueError, TWICE),
+        (pa.table([[1], [2]], names=["a", "a"]), ValueError, TWICE),
+    ],
 )
-def test_tables_without_rows_are_refused(X):
-    with refused(ValueError, "X must not be empty, but it has 0 sample(s) (shape=(0, 1))"):
+def test_what_is_no_table_is_refused(X, kind, message):
+    with refused(kind, message):
         as_table(X)
-
-
-@pytest.mark.parametrize("X", [pd.DataFrame(index=[0, 1]), pd.DataFrame(), pl.DataFrame()])
-def test_tables_without_columns_are_refused(X):
-    with refused(ValueError, "X must not be empty, but it has 0 feature(s)"):
-        as_table(X)
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
-def test_empty_arrays_are_refused(shape):
-    with pytest.raises(ValueError, match=r"0 (sample|feature)\(s\)"):
-        as_table(np.zeros(shape))
-
-
-def test_repeated_column_names_are_refused():
-    with refused(ValueError, "column names must be unique, but 'a' stands twice; rename one"):
-        as_table(pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]))
-    with refused(ValueError, "column names must be unique, but 'a' stands twice"):
-        as_table(pa.table([[1], [2]], names=["a", "a"]))
 
 
 # Matching columns.
-
-
-def test_columns_are_put_in_the_fitted_order():
-    table = pd.DataFrame({"b": [1], "a": [2], "c": [3]})
-    matched = match_columns(table, ["a", "b", "c"])
-    assert matched.columns.tolist() == ["a", "b", "c"]
-    assert matched.to_numpy().tolist() == [[2, 1, 3]]
-    assert match_columns(matched, ["a", "b", "c"]) is matched
 
 
 def test_missing_and_unknown_columns_are_named():
@@ -170,12 +130,6 @@ def test_missing_and_unknown_columns_are_named():
 def test_tables_without_names_are_taken_by_position(columns, names):
     table = pd.DataFrame([[1, 2]], columns=columns)
     assert match_columns(table, names) is table
-
-
-def test_many_columns_are_matched_quickly():
-    names = [f"column {i}" for i in range(5000)]
-    table = pd.DataFrame(np.zeros((1, 5000)), columns=names[::-1])
-    assert match_columns(table, names).columns.tolist() == names
 
 
 # Weights.

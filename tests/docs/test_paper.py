@@ -6,9 +6,6 @@ import doctest
 import re
 from pathlib import Path
 
-import pytest
-from doc_names import find
-
 from diffor.methods.diffor.paper import IncrementDiffusion
 
 PAGE = Path(__file__).parents[2] / "docs" / "paper.md"
@@ -24,18 +21,6 @@ def test_every_example_gives_what_it_shows() -> None:
     result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
     assert result.failed == 0, "".join(said)
     assert result.attempted == len(test.examples)
-
-
-def test_every_name_exists() -> None:
-    names = set(re.findall(r"`(diffor\.[\w.]+)`", TEXT))
-    assert len(names) > 35
-    for name in sorted(names):
-        assert find(name) is not None, name
-
-
-def test_a_name_that_is_gone_is_found_out() -> None:
-    with pytest.raises(AttributeError, match="no_such_function"):
-        find("diffor.methods.diffor.increments.no_such_function")
 
 
 def test_every_equation_of_the_method_is_there() -> None:
@@ -60,7 +45,5 @@ def test_the_choices_are_those_of_the_code() -> None:
         assert line in TEXT
 
 
-def test_files_and_lines_are_in_order() -> None:
-    for target in re.findall(r"\]\(([\w./]+)\)", TEXT) + re.findall(r"`(tests/[\w./]+)`", TEXT):
-        assert (PAGE.parent / target).exists() or (PAGE.parents[1] / target).exists(), target
+def test_lines_are_short() -> None:
     assert max(map(len, TEXT.splitlines())) <= 125  # formulas in a line are a little longer

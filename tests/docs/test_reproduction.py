@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 
 import pytest
-from doc_names import find, test_exists
 
 from diffor.bench.published import read_published
-from diffor.cli.main import _make_parser
 from diffor.methods.diffor.networks import Denoiser, IncrementHeads, TransformerDenoiser
 from diffor.methods.diffor.scale_heads import ScaleHeadsDenoiser
 
@@ -118,28 +115,9 @@ def test_figures_that_are_called_older_are_older_than_heads_of_scales() -> None:
     assert named <= {name.removeprefix("benchmarks/") for name in files}
 
 
-def test_commands_can_be_typed() -> None:
-    parser, _ = _make_parser()
-    commands = [shlex.split(text) for text in re.findall(r"`diffor ((?:reproduce|bench) [^`]+)`", TEXT)]
-    assert len(commands) > 6
-    for words in commands:
-        assert parser.parse_args(words).command == words[0]
-    for script in re.findall(r"(benchmarks/[\w/]+\.(?:py|toml))", TEXT):
-        assert (PAGE.parents[1] / script).is_file(), script
-
-
 def test_what_is_called_reproduced_has_no_interval_that_holds_the_opposite() -> None:
     for line in TEXT.splitlines():
         cells = line.split("|")
         if len(cells) > 3 and cells[2].strip() == "**reproduced**":
             first = re.search(r"([+-][\d.]+) % [^(]*\(([+-][\d.]+) to ([+-][\d.]+)", cells[3])
             assert first is None or float(first[2]) * float(first[3]) > 0, line
-
-
-def test_named_things_exist() -> None:
-    for name in set(re.findall(r"`(diffor\.[\w.]+)`", TEXT)):
-        assert find(name) is not None
-    for name in set(re.findall(r"`(tests/[\w/.]+\.py)`", TEXT)):
-        assert test_exists(name), name
-    for link in re.findall(r"\]\(([\w./]+)\)", TEXT):
-        assert (PAGE.parent / link).exists(), link

@@ -12,14 +12,12 @@ import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import diffor
 from diffor import DiffoRClassifier, DiffoRRegressor
-from diffor.core.cdf_prediction import N_SAMPLES
-from diffor.metrics import scorer
 from diffor.training.checkpoint import CheckpointError, signed
 
 QUICK = {"preset": "fast", "prior": None, "max_steps": 30, "random_state": 0, "verbose": 0}
@@ -65,17 +63,6 @@ def graded():
 # --- answers ---
 
 
-def test_shapes_of_all_answers(fitted):
-    table = make_table(7, seed=1)[0]
-    assert fitted.predict(table).shape == (7,)
-    assert fitted.predict_quantiles(table, [0.1, 0.5, 0.9]).shape == (7, 3)
-    assert fitted.predict_interval(table, 0.8).shape == (7, 2)
-    assert fitted.sample(table, 11).shape == (7, 11)
-    assert fitted.predict_proba(table, [30, 60]).shape == (7, 3)
-    assert fitted.predict_increments(table).shape == (7, 8)
-    assert fitted.predict_distribution(table).samples.shape == (7, N_SAMPLES)
-
-
 def test_all_answers_come_from_one_distribution(fitted):
     table, y = make_table(9, seed=1)
     distribution = fitted.predict_distribution(table)
@@ -94,15 +81,6 @@ def test_it_learns():
     error = np.abs(model.predict(table[500:]) - y[500:]).mean()
     assert error < 0.5 * np.abs(np.median(y[:500]) - y[500:]).mean()
     assert model.score(table[500:], y[500:]) > 0.5
-
-
-def test_increments_fill_the_range_from_below(fitted):
-    table = make_table(20, seed=2)[0]
-    increments = fitted.predict_increments(table)
-    assert (increments >= 0).all()
-    assert (increments <= 110 / 8 + 1e-4).all()
-    assert increments.sum(axis=1) == pytest.approx(fitted.predict(table, statistic="mean"), abs=1e-6)
-    assert fitted.predict_increments(table, n_increments=3).shape == (20, 3)
 
 
 @settings(max_examples=25, deadline=None)
@@ -146,7 +124,7 @@ def test_one_random_state_gives_one_model_and_one_answer_bit_for_bit():
     assert not np.array_equal(first, other)
 
 
-@pytest.mark.parametrize("n_samples", [1, 5, 16, 64])
+@pytest.mark.parametrize("n_samples", [1, 16])
 def test_answers_do_not_depend_on_the_rows_beside_them(fitted, n_samples, monkeypatch):
     table = make_table(50, seed=3)[0]
     whole = fitted.sample(table, n_samples)
@@ -159,10 +137,9 @@ def test_answers_do_not_depend_on_the_rows_beside_them(fitted, n_samples, monkey
     assert fitted.sample(table, n_samples) == pytest.approx(whole, abs=ROUNDING)
 
 
-def test_increments_do_not_depend_on_the_rows_beside_them(fitted):
-    table = make_table(20, seed=3)[0]
-    alone = fitted.predict_increments(table.iloc[[4]])
-    assert alone == pytest.approx(fitted.predict_increments(table)[4:5], abs=ROUNDING)
+def test_answers_without_samples_are_refused(fitted):
+    with pytest.raises(ValueError, match="the number of samples must be at least 1, but got 0"):
+        fitted.sample(make_table(2)[0], 0)
 
 
 def test_no_two_samples_of_a_row_are_copies(fitted):
@@ -192,56 +169,6 @@ def test_numpy_pandas_polars_and_arrow_give_the_same_answer():
     assert all(np.array_equal(answers[0], answer) for answer in answers[1:])
 
 
-def test_column_order_may_differ_at_prediction(fitted):
-    table = make_table(10, seed=6)[0]
-    assert np.array_equal(fitted.predict(table[table.columns[::-1]]), fitted.predict(table))
-
-
-def test_missing_and_extra_columns_are_named(fitted):
-    table = make_table(5)[0]
-    with pytest.raises(ValueError, match="missing: 'city'"):
-        fitted.predict(table.drop(columns="city"))
-    with pytest.raises(ValueError, match="not seen in fit: 'shoe'"):
-        fitted.predict(table.assign(shoe=1))
-
-
-def test_unseen_levels_missing_values_and_odd_columns_are_welcome(fitted):
-    table, y = make_table()
-    table = table.assign(constant=1, nothing=np.nan, user=[f"id{i}" for i in range(len(table))])
-    model = DiffoRRegressor(**QUICK).fit(table, y)
-    strange = table.head(3).assign(city="Atlantis", age=np.nan, constant=7, user="new", nothing=2.0)
-    assert np.isfinite(model.predict(strange)).all()
-
-
-def test_sparse_input_is_refused(fitted):
-    from scipy.sparse import csr_matrix
-
-    with pytest.raises(TypeError, match=r"X must be dense, but it is a sparse matrix; pass X.toarray\(\)"):
-        DiffoRRegressor(**QUICK).fit(csr_matrix(np.eye(4)), np.arange(4))
-
-
-def test_infinity_in_x_is_refused_with_its_place():
-    table, y = make_table()
-    table.loc[3, "age"] = np.inf
-    with pytest.raises(ValueError, match="column 'age' has 1 such values, the first in row 3"):
-        DiffoRRegressor(**QUICK).fit(table, y)
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (np.nan, r"y must not contain NaN, but 2 of 240 values are NaN \(row 4: nan, row 9: nan\)"),
-        (np.inf, r"y must not contain infinity, but 2 of 240"),
-        (-5.0, r"y must lie inside bounds=\(0, 110\), but 2 of 240 .*widen the bounds"),
-    ],
-)
-def test_wrong_targets_are_counted_and_placed(value, message):
-    table, y = make_table()
-    y[[4, 9]] = value
-    with pytest.raises(ValueError, match=message):
-        DiffoRRegressor(bounds=(0, 110), **QUICK).fit(table, y)
-
-
 def test_weights_steer_the_fit():
     X = np.zeros((400, 1)) + np.random.default_rng(0).normal(0, 1e-3, (400, 1))
     y = np.repeat([0.0, 1.0], 200)
@@ -249,12 +176,6 @@ def test_weights_steer_the_fit():
     heavy = DiffoRRegressor(**QUICK).fit(X, y, sample_weight=np.where(y == 0, 0.05, 1.0))
     assert light.predict(X, statistic="mean").mean() < 0.3
     assert heavy.predict(X, statistic="mean").mean() > 0.7
-
-
-@pytest.mark.parametrize("weights", [np.ones(3), -np.ones(240), np.zeros(240), np.full(240, np.nan)])
-def test_wrong_weights_are_refused(weights):
-    with pytest.raises(ValueError, match="sample_weight must"):
-        DiffoRRegressor(**QUICK).fit(*make_table(), sample_weight=weights)
 
 
 def test_validation_rows_may_be_given():
@@ -265,12 +186,6 @@ def test_validation_rows_may_be_given():
         DiffoRRegressor(**QUICK).fit(table, y, X_val=table)
     with pytest.raises(ValueError, match="y_val must not contain NaN, but 1 of 40"):
         DiffoRRegressor(**QUICK).fit(table[:200], y[:200], X_val=table[200:], y_val=np.r_[np.nan, y[201:]])
-
-
-def test_a_constant_target_is_predicted_as_it_is():
-    table, _ = make_table()
-    model = DiffoRRegressor(**QUICK).fit(table, np.full(len(table), 3.5))
-    assert (model.sample(table, 4) == 3.5).all()
 
 
 def test_very_few_rows_can_be_fitted():
@@ -286,9 +201,6 @@ def test_very_few_rows_can_be_fitted():
     ("arguments", "message"),
     [
         ({"preset": "acurate"}, "preset must be one of .* \\(did you mean 'accurate'"),
-        ({"n_samples": 0}, "n_samples must be a whole number from 1 to 100000 or None, but got n_samples=0"),
-        ({"max_steps": -1}, "max_steps must be a whole number from 1 to .*, but got max_steps=-1"),
-        ({"learning_rate": 0.0}, "learning_rate must be a number above 0"),
         ({"n_folds": 1}, "n_folds must be auto or a whole number from 2 to .*, but got n_folds=1"),
         ({"n_increments": 0}, "n_increments must be auto or a whole number from 1 to .*, but got n_increments=0"),
         ({"prior": "tress"}, "tress"),
@@ -299,38 +211,12 @@ def test_very_few_rows_can_be_fitted():
         (PAPER | {"method_settings": {"increment_weight": float("nan")}}, "increment_weight must be at least 0, .*nan"),
         (PAPER | {"method_settings": {"process": "magic"}}, "process must be one of diffusion, flow_matching"),
         (PAPER | {"method_settings": {"denoiser": "cnn"}}, "denoiser must be one of scale_heads, transformer, mlp"),
-        (
-            {"bounds": (5, 1)},
-            r"bounds must be two finite numbers \(low, high\) with low < high, but got bounds=\(5, 1\)",
-        ),
-        (
-            {"encoder": "convnet"},
-            "encoder must be auto, plain, periodic, piecewise or for images small, .*, but got encoder='convnet'",
-        ),
-        (
-            {"validation_fraction": 1.0},
-            "validation_fraction must be a number from 0.0 to 0.9, but got validation_fraction=1.0",
-        ),
-        ({"time_limit": 0}, "time_limit must be a number above 0.0 or None, but got time_limit=0"),
+        ({"encoder": "convnet"}, "encoder must be auto or .*plain, .* or for images small, .*, but got .*'convnet'"),
     ],
 )
 def test_wrong_settings_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         DiffoRRegressor(**QUICK | arguments).fit(*make_table())
-
-
-def test_wrong_questions_are_named(fitted):
-    table = make_table(2)[0]
-    with pytest.raises(ValueError, match="statistic must be 'mean', 'median', 'mode', 'native' or a level"):
-        fitted.predict(table, statistic="best")
-    with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1"):
-        fitted.predict_interval(table, 90)
-    with pytest.raises(ValueError, match=r"quantile levels must lie in \[0, 1\]"):
-        fitted.predict_quantiles(table, [5])
-    with pytest.raises(ValueError, match="cuts must be finite numbers that strictly rise"):
-        fitted.predict_proba(table, [3, 2])
-    with pytest.raises(ValueError, match="the number of samples must be at least 1, but got 0"):
-        fitted.sample(table, 0)
 
 
 @pytest.mark.parametrize("preset", ["fast", "balanced", "accurate", "paper"])
@@ -358,8 +244,6 @@ def test_the_paper_preset_is_the_paper_to_the_letter():
 @pytest.mark.parametrize(
     "ablation",
     [
-        {"n_increments": 1},
-        {"spacing": "shared"},
         {"n_increments": 1, "spacing": "shared"},
         {"denoiser": "transformer", "width": 16, "n_attention_heads": 2},
         {"process": "flow_matching", "parameterization": "velocity"},
@@ -387,12 +271,6 @@ def test_a_time_limit_ends_the_fit():
 
 
 # --- grades ---
-
-
-def test_grades_keep_the_given_order(graded):
-    table, _ = make_table(30, seed=7)
-    assert graded.grades_.tolist() == ["low", "mid", "high", "top"]
-    assert graded.predict_proba(table).shape == (30, 4)
 
 
 def test_ordered_categories_bring_their_order_and_their_unused_grades():
@@ -470,12 +348,6 @@ def test_weights_are_routed_through_a_grid_search():
     assert np.isfinite(search.best_score_)
 
 
-def test_scorers_score_the_distribution():
-    table, y = make_table(120)
-    scores = cross_val_score(DiffoRRegressor(**QUICK), table, y, cv=2, scoring=scorer("crps"))
-    assert (scores < 0).all()
-
-
 # --- saving ---
 
 
@@ -508,15 +380,6 @@ def test_settings_and_state_survive_saving(tmp_path, arguments):
     assert again.history_ == model.history_
     assert again.feature_names_in_.tolist() == table.columns.tolist()
     assert np.array_equal(again.sample(table, 3), model.sample(table, 3))
-
-
-def test_a_classifier_survives_saving(graded, tmp_path):
-    table = make_table(12, seed=9)[0]
-    graded.save(tmp_path / "model")
-    again = diffor.load(tmp_path / "model")
-    assert isinstance(again, DiffoRClassifier)
-    assert again.classes_.tolist() == graded.classes_.tolist()
-    assert np.array_equal(again.predict_proba(table), graded.predict_proba(table))
 
 
 def test_pickle_works_and_no_training_row_is_kept(tmp_path):

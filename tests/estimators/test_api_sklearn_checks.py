@@ -40,7 +40,7 @@ def excused_checks():
                 yield pytest.param(instance, check, id=f"{type(instance).__name__}-{check.func.__name__}")
 
 
-@pytest.mark.parametrize(("estimator", "check"), excused_checks())
+@pytest.mark.parametrize(("estimator", "check"), list(excused_checks()))
 def test_every_excuse_is_still_needed(estimator, check):
     with pytest.raises(AssertionError):
         check(estimator)

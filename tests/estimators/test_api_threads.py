@@ -9,15 +9,14 @@ import pytest
 import torch
 from joblib import Parallel, delayed
 
-from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
+from diffor import DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.random((90, 3))
 Y = 10 * X[:, 0] + RANDOM.normal(0, 0.5, 90)
 MAKERS = {
-    "core": lambda: DiffoRRegressor("fast", max_steps=25, random_state=0, verbose=0),
-    "chain": lambda: DiffoRRegressor("paper", max_steps=10, random_state=0, verbose=0),
-    "grades": lambda: DiffoRClassifier("fast", prior=None, max_steps=25, random_state=0, verbose=0),
+    "core": lambda: DiffoRRegressor("fast", max_steps=8, random_state=0, verbose=0),
+    "chain": lambda: DiffoRRegressor("paper", max_steps=3, random_state=0, verbose=0),
     "dropout of PyTorch": lambda: OrdinalClassifier("poe", max_steps=10, random_state=0, verbose=0),
     "noise": lambda: OrdinalRegressor("egmn", max_steps=10, random_state=0, verbose=0),
 }
@@ -33,15 +32,15 @@ def answer(name: str, shift: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_fits_in_threads_are_those_of_one_after_the_other(name):
-    alone = [answer(name, shift) for shift in range(3)]
+    alone = [answer(name, shift) for shift in range(2)]
     assert not np.array_equal(alone[0], alone[1])
-    with ThreadPoolExecutor(3) as pool:
-        together = list(pool.map(answer, [name] * 3, range(3)))
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(answer, [name] * 2, range(2)))
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["loky"])
 def test_joblib(backend):
     models = [MAKERS["core"]().set_params(random_state=shift) for shift in range(2)]
     found = Parallel(2, backend=backend)(delayed(model.fit)(X, Y) for model in models)
@@ -70,20 +69,3 @@ def test_a_fit_leaves_the_process_s_generators_alone(name):
     answer(name)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.array_equal(np.random.get_state()[1], before[1])
-
-
-def test_what_others_draw_meanwhile_changes_nothing():
-    expected, stop = answer("noise"), []
-
-    def disturb():
-        while not stop:
-            torch.rand(1)
-            np.random.random()
-
-    with ThreadPoolExecutor(1) as pool:
-        disturbing = pool.submit(disturb)
-        try:
-            np.testing.assert_array_equal(answer("noise"), expected)
-        finally:
-            stop.append(True)
-            disturbing.result()

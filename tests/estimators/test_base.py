@@ -11,9 +11,8 @@ from sklearn.base import clone
 
 import diffor
 from diffor import DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
-from diffor.estimators.calibration import ValidationScore
-from diffor.estimators.fitting import settle_settings
-from diffor.estimators.inputs import Given, PassedRows
+from diffor.estimators.ensemble import ValidationScore
+from diffor.estimators.rows import Given, PassedRows
 from diffor.estimators.values import ZERO_BASED
 from diffor.methods import METHODS
 from diffor.methods.baselines.lifetime_mixtures import OptimalDistribution
@@ -137,15 +136,6 @@ def test_validation_rows_bring_their_own_side_columns():
     assert validated(duration_val=duration_val) < validated(duration_val=duration_val / 4)
 
 
-@pytest.mark.parametrize("method", ["cwm", "swat-geometric"])
-def test_a_missing_duration_of_validation_rows_is_named(method):
-    X, y, duration = make_views()
-    rows = {"X_val": X[:40], "y_val": y[:40]}
-    message = "duration is given and duration_val is not; pass duration_val=..., one number for each row of X_val"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        OrdinalRegressor(method, **SHORT).fit(X, y, **rows, duration=duration)
-
-
 def test_a_duration_of_validation_rows_alone_is_refused():
     X, y, duration = make_views()
     rows = {"X_val": X[:40], "y_val": y[:40], "duration_val": duration[:40]}
@@ -156,21 +146,15 @@ def test_a_duration_of_validation_rows_alone_is_refused():
         OrdinalRegressor("dex", **SHORT).fit(X, y, **rows)
 
 
-def test_validation_columns_without_validation_rows_are_refused():
-    X, y, duration = make_views()
-    with pytest.raises(ValueError, match=r"duration_val belongs to X_val and y_val, but these are not given; pass"):
-        OrdinalRegressor("cwm", **SHORT).fit(X, y, duration=duration, duration_val=duration)
-
-
 @pytest.mark.parametrize(
     ("method", "column", "values", "error", "message"),
     [
         ("dex", "duration", 1.0, TypeError, "side columns that it uses, but got 'duration'; it uses none"),
         ("cwm", "length", 1.0, TypeError, "side columns that it uses, but got 'length'; it uses duration"),
-        ("swat-binomial", "length", 1.0, TypeError, "side columns that it uses, but got 'length'; it uses duration"),
         ("cwm", "duration", [1.0, 2.0], ValueError, "duration must have one value per row, 160, but got 2"),
         ("cwm", "duration", np.nan, ValueError, "must be finite, but row 3 has nan; remove or fill such rows"),
-        ("cwm", "duration", np.inf, ValueError, "must be finite, but row 3 has inf; remove or fill such rows"),
+        ("cwm", "duration", ["long"] * 160, ValueError, "duration must hold numbers, but "),
+        ("cwm", "duration_val", 1.0, ValueError, "duration_val belongs to X_val and y_val, but these are not given"),
         ("d2q", "duration", -2.0, ValueError, "duration must not be negative, but row 3 has -2.0; remove or"),
     ],
 )
@@ -188,7 +172,7 @@ def test_grades_refuse_side_columns_that_no_method_uses():
     with pytest.raises(TypeError, match="method 'corn' must be given side columns that it uses, but got 'duration'"):
         OrdinalClassifier("corn", grades=GRADES, **SHORT).fit(X, y, duration=np.ones(len(y)))
     model = OrdinalClassifier("corn", grades=GRADES, **SHORT).fit(X, y)
-    for ask in (model.predict, model.predict_proba, model.predict_cumproba, model.predict_set, model.sample):
+    for ask in (model.predict, model.predict_proba, model.predict_set, model.sample):
         with pytest.raises(TypeError, match="it uses none"):
             ask(X, duration=np.ones(len(y)))
 
@@ -202,12 +186,6 @@ def test_side_columns_follow_the_transform_of_the_target(transform):
     assert model.sample(X, 50, duration=y).max(axis=1) == pytest.approx(y, abs=1e-3)
 
 
-def test_side_columns_of_words_are_named():
-    X, y, _ = make_views()
-    with pytest.raises(ValueError, match="duration must hold numbers, but "):
-        OrdinalRegressor("cwm", **SHORT).fit(X, y, duration=["long"] * len(y))
-
-
 # --- which method, with which settings ---
 
 
@@ -216,8 +194,6 @@ def test_side_columns_of_words_are_named():
     [
         ({"method": "cred"}, "method must be one of diffor, diffor-paper, value-squared, "),
         ({"method": "cred"}, "but got method='cred' (did you mean 'cread'?)"),
-        ({"method": "CORAL"}, "but got method='CORAL' (did you mean 'coral'?)"),
-        ({"method": "dex", "method_settings": {"n_bin": 9}}, "of 'dex' must be among n_grades, n_bins, policy"),
         ({"method": "dex", "method_settings": {"n_bin": 9}}, "but got 'n_bin' (did you mean 'n_bins'?)"),
         ({"method": "value-squared", "method_settings": {"delta": 1}}, "must be among none, but got 'delta'"),
         ({"method": "dex", "method_settings": {"n_features": 9}}, "must be among n_grades, n_bins, policy, but"),
@@ -229,12 +205,6 @@ def test_wrong_methods_and_settings_are_named(arguments, message):
     X, y, _ = make_views()
     with pytest.raises(ValueError, match=re.escape(message)):
         OrdinalRegressor(**arguments, **SHORT).fit(X, y)
-
-
-def test_a_method_that_is_no_word_is_named():
-    X, y, _ = make_views()
-    with pytest.raises(ValueError, match=r"method must be one of .* but got method=7"):
-        OrdinalRegressor(7, **SHORT).fit(X, y)
 
 
 def test_a_method_of_values_is_refused_for_grades():
@@ -254,23 +224,9 @@ def test_methods_that_ask_are_told_the_number_of_grades():
     assert OrdinalClassifier("value-squared", grades=GRADES, **SHORT).fit(X, y).settings_.method_settings == {}
 
 
-def test_settings_survive_cloning_and_saving(tmp_path):
-    X, y, duration = make_views()
-    settings = {"n_groups": 3, "clip": True}
-    model = clone(OrdinalRegressor("d2q", method_settings=settings, **SHORT)).fit(X, y, duration=duration)
-    assert model.model_.members[0].method.groups.n_groups == 3
-    model.conformalize(X, y, duration=duration).save(tmp_path / "model")
-    loaded = diffor.load(tmp_path / "model")
-    assert type(loaded) is OrdinalRegressor
-    assert loaded.get_params() == model.get_params()
-    for ask in ("predict", "predict_interval", "sample"):
-        assert (getattr(loaded, ask)(X, duration=duration) == getattr(model, ask)(X, duration=duration)).all()
-
-
-@pytest.mark.parametrize("grades", [range(4), list(np.arange(4))])
-def test_grades_of_any_kind_survive_saving(tmp_path, grades):
+def test_grades_of_any_kind_survive_saving(tmp_path):
     X, y = make_grades()
-    model = OrdinalClassifier("corn", grades=grades, **SHORT).fit(X, [GRADES.index(grade) for grade in y])
+    model = OrdinalClassifier("corn", grades=list(np.arange(4)), **SHORT).fit(X, [GRADES.index(grade) for grade in y])
     model.save(tmp_path / "model")
     assert (diffor.load(tmp_path / "model").predict(X) == model.predict(X)).all()
 
@@ -316,18 +272,6 @@ def test_grades_are_decided_as_the_authors_do():
     assert (ranks.predict(X) == ranks.predict(X, decision="native")).mean() > 0.98  # shares of samples round
 
 
-def test_decisions_and_statistics_that_do_not_exist_are_named():
-    X, y = make_grades()
-    message = "decision must be one of median, mode, qwk, native, but got decision='mean'"
-    with pytest.raises(ValueError, match=message):
-        OrdinalClassifier("corn", grades=GRADES, decision="mean", **SHORT).fit(X, y)
-    with pytest.raises(ValueError, match=message):
-        OrdinalClassifier("corn", grades=GRADES, **SHORT).fit(X, y).predict(X, decision="mean")
-    X, y, _ = make_views()
-    with pytest.raises(ValueError, match=r"'mode', 'native' or a level in .* but got 'own'"):
-        OrdinalRegressor("dex", **SHORT).fit(X, y).predict(X, statistic="own")
-
-
 @pytest.mark.parametrize("encoder", ["auto", "plain"])
 def test_diffor_by_name_is_the_estimator_of_its_own_name(encoder):
     X, y, _ = make_views()
@@ -369,13 +313,6 @@ def test_points_have_no_sets_of_grades_of_their_own():
     assert not held.all(axis=1).any()  # the model is good, so no set holds all grades
 
 
-def test_methods_with_a_distribution_say_so(watched):
-    assert watched.has_distribution
-    assert DiffoRRegressor("fast", max_steps=2, random_state=0, verbose=0).fit(*make_views()[:2]).has_distribution
-    with pytest.raises(ValueError, match="is not fitted yet"):
-        OrdinalRegressor("cwm")._check_distribution("intervals", "")
-
-
 @pytest.mark.parametrize("name", ["dex", "diffor-paper", "value-squared"])
 def test_increments_of_every_method_are_those_of_its_distribution(name):
     X, y, _ = make_views()
@@ -389,16 +326,6 @@ def test_increments_of_every_method_are_those_of_its_distribution(name):
 
 
 # --- the range of the target ---
-
-
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if "value" in method.tasks])
-def test_watch_times_and_lifetime_values_count_from_zero(name):
-    _, y, _ = make_views()
-    model = OrdinalRegressor(name, **SHORT)
-    settle_settings(model)
-    counts_from_zero = METHODS[name].family in ("watch time", "lifetime value")
-    assert model._known_bounds(y) == ((0.0, y.max()) if counts_from_zero else None)
-    assert model.set_params(bounds=(-5, 200))._known_bounds(y) == (-5, 200)
 
 
 def test_bounds_are_those_given_or_found_in_the_targets():
@@ -415,29 +342,6 @@ def test_bounds_are_those_given_or_found_in_the_targets():
     assert bounds(y - 50, method="cread") == (y.min() - 50, y.max() - 50)  # below zero nothing counts from zero
     assert bounds(np.full(len(y), 7.0), method="cread") == (7, 7)
     assert all(any(method.family == family for method in METHODS.values()) for family in ZERO_BASED)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["dex", "cread"],
-)
-def test_calibration_targets_may_leave_bounds_that_were_only_found(name):
-    X, y, _ = make_views()
-    model = OrdinalRegressor(name, **SHORT).fit(X, y).conformalize(X, np.where(np.arange(len(y)) < 80, y, 2 * y.max()))
-    with pytest.warns(UserWarning, match="80 of 160 calibration targets lie outside it"):
-        assert model.predict_interval(X, coverage=0.9)[0, 1] == pytest.approx(2 * y.max())
-    with pytest.raises(ValueError, match=r"y_cal must lie inside bounds=\(0, 100\), but 1 of 160 values"):
-        OrdinalRegressor(name, bounds=(0, 100), **SHORT).fit(X, y).conformalize(X, np.r_[y[1:], 101])
-
-
-def test_targets_are_spread_evenly_unless_told_otherwise():
-    X, y, _ = make_views()
-    tail = np.exp(y / 10)
-    assert OrdinalRegressor("dex", **SHORT).fit(X, tail).scale_.transform == "uniform"
-    assert OrdinalRegressor("diffor", **SHORT).fit(X, tail).scale_.transform == "uniform"
-    assert OrdinalRegressor("dex", transform="log", **SHORT).fit(X, tail).scale_.transform == "log"
-    with pytest.raises(ValueError, match="transform must be one of uniform, quantile, log, but"):
-        OrdinalRegressor("dex", transform="square", **SHORT).fit(X, y)
 
 
 # --- training that stops and goes on ---
@@ -468,17 +372,13 @@ def test_a_resumed_run_counts_its_steps_on(tmp_path, monkeypatch):
     assert (broken.predict(X) != whole.predict(X)).any()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["dex", "poe"],
-)
-def test_the_model_that_is_left_is_the_one_that_was_best(name):
+def test_the_model_that_is_left_is_the_one_that_was_best():
     X, y, _ = make_views()
     noise = np.random.default_rng(5).normal(0, 20, 2 * len(y))
     X_val, y_val, _ = make_views(seed=1)
     y, y_val = y + noise[: len(y)], y_val + noise[len(y) :]
     arguments = {**LONG, "max_steps": 200, "evaluate_every": 10, "bounds": (-100, 200)}
-    model = OrdinalRegressor(name, **arguments).fit(X, y, X_val=X_val, y_val=y_val)
+    model = OrdinalRegressor("dex", **arguments).fit(X, y, X_val=X_val, y_val=y_val)
     assert model.history_.best_step < model.history_.steps
     given = Given(PassedRows(pd.DataFrame(X_val)), y_val, None, {})
     score = ValidationScore(model.reader.rows(given), y_val, model.scale_, 128)

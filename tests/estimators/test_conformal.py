@@ -30,8 +30,8 @@ from diffor.estimators.conformal import (
     set_scores,
 )
 
-N_SPLITS, N_CALIBRATION, N_TEST = 200, 99, 400
-COVERAGES = (0.5, 0.8, 0.9, 0.95)
+N_SPLITS, N_CALIBRATION, N_TEST = 100, 99, 400
+COVERAGES = (0.5, 0.9)
 UNIT = st.floats(0, 1, width=32)
 
 
@@ -82,15 +82,17 @@ def interval_coverage(prediction, y):
 
 @pytest.mark.parametrize("coverage", COVERAGES)
 @pytest.mark.parametrize("width_factor", [0.2, 1.0, 4.0], ids=["overconfident", "right", "underconfident"])
-def test_intervals_cover_as_promised_and_no_more(width_factor, coverage):
-    prediction, y, _ = heteroscedastic(width_factor)
+@pytest.mark.parametrize("in_closed_form", [False, True])
+def test_intervals_cover_as_promised_and_no_more(width_factor, coverage, in_closed_form):
+    prediction, y = normal_rows(width_factor) if in_closed_form else heteroscedastic(width_factor)[:2]
     mean, error = mean_coverage(len(y), interval_coverage(prediction, y), coverage)
     assert coverage - 3 * error <= mean <= coverage + 1 / (N_CALIBRATION + 1) + 3 * error
 
 
 @pytest.mark.parametrize("coverage", COVERAGES)
-def test_intervals_of_a_target_with_atoms_cover(coverage):
-    prediction, y = with_atoms()
+@pytest.mark.parametrize("in_closed_form", [False, True])
+def test_intervals_of_a_target_with_atoms_cover(coverage, in_closed_form):
+    prediction, y = rows_with_atoms() if in_closed_form else with_atoms()
     mean, error = mean_coverage(len(y), interval_coverage(prediction, y), coverage)
     assert mean >= coverage - 3 * error
     # An interval cannot hold a part of an atom: what exceeds is the rows that share the score of the threshold.
@@ -118,24 +120,11 @@ def test_intervals_adapt_to_the_noise_of_each_row():
     assert abs(covered[noisy].mean() - covered[quiet].mean()) < 0.1
 
 
-def test_reach_beyond_the_samples_follows_a_skewed_row():
-    lower, upper = open_intervals(Prediction([[0.30, 0.31, 0.32, 0.4, 0.5]]), threshold=0.5)[0]
-    assert 0.30 - lower < 0.02
-    assert upper - 0.5 > 0.08
-
-
-def test_a_point_prediction_gets_an_interval_too():
-    prediction = Prediction(np.full((50, 1), 0.5))
-    y = np.linspace(0.4, 0.6, 50)
-    threshold = Calibration.of(interval_scores(prediction, y), (0, 1)).threshold(0.9)
-    assert inside(open_intervals(prediction, threshold), y).mean() == pytest.approx(46 / 50)
-
-
 SAMPLES = st.integers(1, 7).flatmap(lambda m: arrays(np.float32, (3, m), elements=UNIT))
 EXACT = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SAMPLES, arrays(np.float64, 3, elements=st.one_of(UNIT, EXACT)))
 def test_a_row_opened_to_its_score_holds_its_target(samples, y):
     prediction = Prediction(samples)
@@ -145,7 +134,7 @@ def test_a_row_opened_to_its_score_holds_its_target(samples, y):
         assert 0 <= lower <= upper <= 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SAMPLES, arrays(np.float64, 3, elements=UNIT))
 def test_a_row_opened_less_than_to_its_score_does_not_hold_its_target(samples, y):
     prediction = Prediction(samples)
@@ -165,10 +154,6 @@ def test_intervals_are_nested(samples, thresholds):
     for inner, outer in pairwise(opened):
         assert (outer[:, 0] <= inner[:, 0]).all()
         assert (inner[:, 1] <= outer[:, 1]).all()
-
-
-def test_a_target_beyond_the_range_has_an_infinite_score():
-    assert interval_scores(Prediction([[0.2, 0.5], [0.5, 0.5]]), [np.inf, np.inf]).tolist() == [np.inf, np.inf]
 
 
 # --- values in closed form ---
@@ -191,21 +176,6 @@ def rows_with_atoms(seed=0):
     heights = np.concatenate([0 * share, share, (1 + share) / 2 - 0.1, (1 + share) / 2 + 0.1, 1 + 0 * share], axis=1)
     prediction = CdfPrediction([0, 0, 0.5, 0.5, 1], heights)
     return prediction, prediction._values_at(random.random((1000, 1)))[:, 0]
-
-
-@pytest.mark.parametrize("coverage", COVERAGES)
-@pytest.mark.parametrize("width_factor", [0.2, 1.0, 4.0], ids=["overconfident", "right", "underconfident"])
-def test_intervals_in_closed_form_cover_as_promised_and_no_more(width_factor, coverage):
-    prediction, y = normal_rows(width_factor)
-    mean, error = mean_coverage(len(y), interval_coverage(prediction, y), coverage)
-    assert coverage - 3 * error <= mean <= coverage + 1 / (N_CALIBRATION + 1) + 3 * error
-
-
-@pytest.mark.parametrize("coverage", COVERAGES)
-def test_intervals_in_closed_form_of_a_target_with_atoms_cover(coverage):
-    prediction, y = rows_with_atoms()
-    mean, error = mean_coverage(len(y), interval_coverage(prediction, y), coverage)
-    assert mean >= coverage - 3 * error
 
 
 @settings(deadline=None)
@@ -267,8 +237,9 @@ def test_intervals_in_closed_form_move_with_the_heights_without_jumps():
         assert np.abs(ends[0] - ends[1]).max() < 1e-9
 
 
-def test_a_target_beyond_the_bounds_is_held_by_no_interval_in_closed_form():
-    assert interval_scores(CdfPrediction([0, 1], [[0, 1]]), [math.inf]).tolist() == [math.inf]
+@pytest.mark.parametrize("prediction", [Prediction([[0.2, 0.5]]), CdfPrediction([0, 1], [[0, 1]])])
+def test_a_target_beyond_the_bounds_is_held_by_no_interval(prediction):
+    assert interval_scores(prediction, [math.inf]).tolist() == [math.inf]
 
 
 # --- thresholds ---
@@ -296,12 +267,6 @@ def test_rows_beyond_any_answer_count_but_are_not_a_threshold():
     assert calibration.threshold(0.85) == 16
     with pytest.warns(UserWarning, match=r"inside the range of the training targets, but 2 of 19"):
         assert calibration.threshold(0.9) == math.inf
-
-
-@pytest.mark.parametrize("scores", [[], [[1.0]], [np.nan, 1.0]])
-def test_scores_must_be_numbers_of_rows(scores):
-    with pytest.raises(ValueError, match="scores must be one number for each of one row or more, but got shape="):
-        Calibration.of(scores, (0, 1))
 
 
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, 90, math.nan])
@@ -364,27 +329,12 @@ def test_sets_of_grades_cover_as_promised(sharpness, coverage):
     assert mean <= max(coverage + 1 / (N_CALIBRATION + 1), first_alone) + 3 * error
 
 
-@pytest.mark.parametrize("sharpness", [1.0, 5.0])
-def test_sets_cover_where_probabilities_are_shares_of_few_samples(sharpness):
-    probabilities, y = graded(sharpness, n_samples=10)
-    mean, error = mean_coverage(len(y), set_coverage(probabilities, y), 0.9)
-    assert 0.9 - 3 * error <= mean <= 0.97
-
-
-def test_calibrated_sets_repair_what_the_model_promises_wrongly():
-    probabilities, y = graded(5.0)
-    rows = np.arange(len(y))
-    assert probable_sets(probabilities, 0.9)[rows, y].mean() < 0.8
-    threshold = Calibration.of(set_scores(probabilities)[rows, y], (0, 1)).threshold(0.9)
-    assert open_sets(probabilities, threshold)[rows, y].mean() == pytest.approx(0.9, abs=0.01)
-
-
 PROBABILITIES = st.integers(1, 6).flatmap(
     lambda grades: arrays(np.float64, (3, grades), elements=st.sampled_from([0.0, 1.0, 2.0, 5.0]))
 ).map(lambda weights: (weights + 1e-300) / (weights + 1e-300).sum(axis=1, keepdims=True))  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(PROBABILITIES, st.lists(st.floats(0, 1.2), min_size=2, max_size=5))
 def test_sets_are_nested_runs_that_hold_the_most_probable_grade(probabilities, thresholds):
     opened = [open_sets(probabilities, threshold) for threshold in [*sorted(thresholds), math.inf]]
@@ -396,7 +346,7 @@ def test_sets_are_nested_runs_that_hold_the_most_probable_grade(probabilities, t
     assert opened[-1].all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(PROBABILITIES, st.floats(0.01, 0.99))
 def test_uncalibrated_sets_gather_the_coverage_and_stop(probabilities, coverage):
     flags = probable_sets(probabilities, coverage)
@@ -487,14 +437,6 @@ def test_classifier_covers_new_rows(fresh_classifier):
     assert (fresh_classifier.predict_set(table[500:], 0.95) >= flags).all()
 
 
-def test_a_row_alone_gets_the_answer_it_gets_among_others(fresh, fresh_classifier):
-    table, y = make_table(100, seed=2)
-    fresh.conformalize(table, y)
-    fresh_classifier.conformalize(table, as_grades(y))
-    assert np.array_equal(fresh.predict_interval(table[7:8]), fresh.predict_interval(table)[7:8])
-    assert np.array_equal(fresh_classifier.predict_set(table[7:8]), fresh_classifier.predict_set(table)[7:8])
-
-
 def test_intervals_and_distributions_come_from_the_same_samples(fresh):
     table, y = make_table(100, seed=2)
     prediction, opened = fresh.predict_opened(table, None)
@@ -504,12 +446,6 @@ def test_intervals_and_distributions_come_from_the_same_samples(fresh):
     prediction, opened = fresh.predict_opened(table, fresh.conformal_.threshold(0.8))
     assert np.array_equal(opened, fresh.predict_interval(table, 0.8))
     assert np.array_equal(prediction.samples, fresh.predict_distribution(table).samples)
-
-
-def test_the_order_of_calibration_rows_does_not_matter(fresh):
-    table, y = make_table(60, seed=2)
-    forwards = fresh.conformalize(table, y).predict_interval(table)
-    assert np.array_equal(fresh.conformalize(table[::-1], y[::-1]).predict_interval(table), forwards)
 
 
 def test_calibration_in_blocks_is_that_of_the_whole(fresh, monkeypatch):
@@ -582,15 +518,3 @@ def test_calibration_rows_are_checked(fresh, fresh_classifier):
         fresh_classifier.conformalize(table, ["poor", "poor", "great", "best"])
     assert fresh.conformal_ is None
     assert fresh_classifier.conformal_ is None
-
-
-@pytest.mark.parametrize("coverage", [0, 1, 90])
-def test_estimators_refuse_a_coverage_that_is_no_share(fresh, fresh_classifier, coverage):
-    table, y = make_table(20, seed=0)
-    for _ in range(2):  # before and after conformalize
-        with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1, but got coverage="):
-            fresh.predict_interval(table, coverage)
-        with pytest.raises(ValueError, match="coverage must lie strictly between 0 and 1, but got coverage="):
-            fresh_classifier.predict_set(table, coverage)
-        fresh.conformalize(table, y)
-        fresh_classifier.conformalize(table, as_grades(y))

@@ -30,7 +30,7 @@ def test_a_network_comes_back_as_it_was():
     "make",
     [
         layers(10**5, 10**5),  # 40 GB, if it were made
-        layers(*[3] * 5000),
+        layers(*[3] * 2000),
         lambda: nn.Embedding(10**9, 64),
         lambda: nn.ModuleList(nn.Linear(3, 3) for _ in iter(int, 1)),  # without end
         lambda: nn.BatchNorm1d(10**9),

@@ -65,14 +65,6 @@ def test_a_changed_configuration_is_told_by_its_digest(fitted, tmp_path):
         diffor.load(tmp_path / "model")
 
 
-def test_a_configuration_may_be_laid_out_otherwise(fitted, tmp_path):
-    fitted.save(tmp_path / "model")
-    path = tmp_path / "model" / CONFIG
-    path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
-    X = make_rows(5)[0]
-    assert np.array_equal(diffor.load(tmp_path / "model").predict(X), fitted.predict(X))
-
-
 @pytest.mark.parametrize("which", [CONFIG, WEIGHTS])
 def test_parts_of_two_models_are_no_model(fitted, tmp_path, which):
     X, y = make_rows()
@@ -277,14 +269,6 @@ def test_loading_leaves_everybodys_random_numbers_alone(which, request, tmp_path
         hook.remove()
     assert len(seen) > 2
     assert all(torch.equal(state, before) for state in [*seen, torch.get_rng_state()])
-
-
-def test_scores_of_rows_held_out_are_saved(fitted, encoded, tmp_path):
-    fitted.save(tmp_path / "fitted")
-    encoded.save(tmp_path / "encoded")
-    assert fitted.held_out_scores_ is not None
-    assert diffor.load(tmp_path / "fitted").held_out_scores_ == fitted.held_out_scores_
-    assert diffor.load(tmp_path / "encoded").held_out_scores_ is None
 
 
 def test_nothing_is_saved_that_would_not_be_loaded():

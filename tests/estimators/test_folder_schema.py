@@ -5,12 +5,9 @@ from dataclasses import fields
 import pytest
 
 from diffor import DiffoRRegressor
-from diffor.encoders.images.inputs import ImageInputs
-from diffor.encoders.tabular.fold_networks import NetworkSettings
-from diffor.estimators.allowed import saved_rules
 from diffor.estimators.api import ESTIMATORS
-from diffor.estimators.folder_schema import IMAGE_INPUTS, NETWORKS, _rule_of
-from diffor.estimators.settings import PRESETS, Settings
+from diffor.estimators.folder_schema import _rule_of
+from diffor.estimators.settings import PRESETS, Settings, saved_rules
 from diffor.files.schema import MisfitError
 from diffor.methods import METHODS
 
@@ -52,12 +49,6 @@ def test_what_a_file_may_not_ask_for(name, wrong):
     rules = saved_rules(fields(DiffoRRegressor)) | saved_rules(fields(Settings), is_resolved=True)
     with pytest.raises(MisfitError, match=rf"{name}.* must be .*, but is"):
         rules[name].check(wrong, name)
-
-
-def test_how_images_are_read_and_what_networks_are_made_of_is_all_saved():
-    IMAGE_INPUTS.check(ImageInputs().to_json(), "images")
-    IMAGE_INPUTS.check(ImageInputs(augment=False, n_workers=2).to_json(), "images")
-    NETWORKS.check(NetworkSettings()._asdict(), "settings")
 
 
 def test_what_stands_for_objects_in_a_file_is_not_run():

@@ -16,14 +16,12 @@ from sklearn.base import clone
 import diffor
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalClassifier, OrdinalRegressor
 from diffor.errors import UserError
-from diffor.estimators.allowed import Number
 from diffor.estimators.settings import (
     NAMES,
     PRESETS,
-    RATE_WITH_WEIGHTS,
     Choice,
+    Number,
     Settings,
-    TrainingSettings,
     describe_parameters,
     resolve_settings,
     setting,
@@ -137,27 +135,15 @@ def test_unknown_settings_and_presets_are_named():
         setting("What it means.", 1, Number(0), quick=2)
 
 
-def test_every_setting_of_training_has_a_value_in_every_preset():
-    for one in fields(TrainingSettings):
-        assert set(one.metadata["presets"]) == set(NAMES)
-
-
 def test_epochs_are_passes_over_the_training_rows():
     X = np.random.default_rng(0).random((105, 2))
     made = {"bounds": (0, 1), "random_state": 0, "verbose": 0, "batch_size": 30, "validation_fraction": 0.0}
+    made["method_settings"] = {"denoiser": "mlp", "width": 16, "n_layers": 1}
     model = DiffoRRegressor("paper", epochs=2, **made).fit(X, X[:, 0])
     assert (model.history_.steps, model.history_.rows) == (7, 210)
-    given = {"X_val": X[:10], "y_val": X[:10, 0], "evaluate_every": 1, "patience": 1}
+    given = {"X_val": X[:10], "y_val": X[:10, 0], "evaluate_every": 5, "patience": 1}
     fit = {name: given.pop(name) for name in ("X_val", "y_val")}
     model = DiffoRRegressor("paper", epochs=3, early_stopping=False, **made, **given).fit(X, X[:, 0], **fit)
     assert (model.history_.steps, model.history_.stopped) == (11, "finished")
     with pytest.raises(UserError, match=r"epochs must be a whole number from 1 to .* or None, but got epochs=0"):
         DiffoRRegressor("paper", epochs=0).fit(X, X[:, 0])
-
-
-def test_the_papers_rate_is_that_of_all_weights(tmp_path):
-    path = tmp_path / "weights.pth"
-    given = {"encoder": "resnet50", "encoder_weights": str(path)}
-    assert resolve_settings("paper", given).backbone_learning_rate is None
-    assert resolve_settings("balanced", given).backbone_learning_rate == RATE_WITH_WEIGHTS
-    assert resolve_settings("paper", given | {"backbone_learning_rate": 1e-5}).backbone_learning_rate == 1e-5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 skpro = pytest.importorskip("skpro", reason="skpro is an optional extra")
 
-from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor  # noqa: E402
+from diffor import DiffoRClassifier, DiffoRRegressor  # noqa: E402
 from diffor.core.cdf_prediction import CdfPrediction  # noqa: E402
 from diffor.estimators.skpro import SkproRegressor  # noqa: E402
 from diffor.metrics import crps_samples, pinball  # noqa: E402
@@ -81,12 +80,6 @@ def test_skpros_search_tunes_the_estimators_settings() -> None:
     assert search.best_params_ == {"estimator__learning_rate": 1e-2}
     assert search.best_estimator_.estimator_.learning_rate == 1e-2
     assert search.predict(X).shape == (60, 1)
-
-
-def test_other_methods_and_pickles(model: SkproRegressor) -> None:
-    other = SkproRegressor(OrdinalRegressor("mdn", preset="fast", max_steps=10, random_state=0, verbose=0)).fit(X, Y)
-    again = pickle.loads(pickle.dumps(other))
-    pd.testing.assert_frame_equal(again.predict(X), other.predict(X))
 
 
 def test_estimators_of_grades_are_refused() -> None:

@@ -10,7 +10,6 @@ from stream_examples import SIZES, TINY, make_table, write, write_files
 
 import diffor
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
-from diffor.encoders import TabularInputs
 from diffor.encoders.tabular.networks import sparse_tables
 from diffor.estimators import streamed_fit
 from diffor.estimators.streamed_fit import Stream, fit_stream, read_shards
@@ -76,14 +75,6 @@ def test_statistics_are_those_of_all_rows_where_they_count(shards, monkeypatch):
     assert columns["gap"].has_missing
     assert columns["always"].spread == 2.0
     assert (model.scale_.low, model.scale_.high) == (rows["y"].min(), rows["y"].max())
-
-
-def test_small_tables_have_the_statistics_of_their_training_rows(shards):
-    folder, rows = shards
-    model = fit_stream(DiffoRRegressor(**FEW, max_steps=1), stream_of(folder, ids=[]))
-    valid = np.random.default_rng(model.seed_).choice(len(rows), len(rows), replace=False)[:46]
-    expected = TabularInputs().fit(rows.drop(index=valid)[["x", "city", "user"]])
-    assert model.inputs_.to_json() == expected.to_json()
 
 
 def test_ids_with_many_levels_have_sparse_tables_and_beyond_the_list_hashed_ones(shards, monkeypatch):
@@ -214,9 +205,7 @@ def test_fewer_rows_than_shards_are_no_hindrance(tmp_path):
     assert model.history_.rows == 6
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"shards": 0}', '{"shards": "3"}', '{"shards": 1, "shards": 2}', '{"shards": 1e9}']
-)
+@pytest.mark.parametrize("text", ["", '{"shards": 0}', '{"shards": 1, "shards": 2}'])
 def test_a_plan_of_shards_that_was_changed_is_refused(tmp_path, text):
     assert read_shards(tmp_path / "stream.json") is None
     (tmp_path / "stream.json").write_text('{"shards": 3}')

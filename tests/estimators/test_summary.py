@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -89,8 +88,3 @@ def test_notebooks_show_the_summary_of_what_is_fitted(model):
 def test_what_a_model_has_can_be_listed(model):
     assert {"predict", "summary", "held_out_scores_"} <= set(dir(model))
     assert "ensemble_" not in dir(model)
-
-
-def test_what_is_not_fitted_has_no_summary():
-    with pytest.raises(NotFittedError):
-        DiffoRRegressor("fast").summary()

@@ -19,11 +19,9 @@ REFUSED = {
     "whole numbers beyond doubles": ([10**400, *range(59)], "below 1e308"),
     "dates": (np.arange(60).astype("datetime64[D]"), "turn times into numbers"),
     "times with a zone": (pd.Series(pd.date_range("2020", periods=60, tz="UTC")), "turn times into numbers"),
-    "durations": (np.arange(60).astype("timedelta64[s]"), "turn times into numbers"),
     "dates of Python": ([d.date() for d in pd.date_range("2020", periods=60)], "turn times into numbers"),
     "numbers as text": ([str(n) for n in range(60)], "turn text into numbers"),
     "text among numbers": (np.array([*range(59), "3"], dtype=object), "turn text into numbers"),
-    "text of pandas": (pd.Series([str(n) for n in range(60)], dtype="string"), "turn text into numbers"),
     "categories of text": (pd.Series([str(n) for n in range(60)], dtype="category"), "turn text into numbers"),
     "complex": (np.arange(60) * 1j, "one number for each row"),
     "lists": (pd.Series([[1]] * 60), "one number for each row"),
@@ -78,7 +76,7 @@ def test_a_target_far_from_all_others_is_named():
         OrdinalRegressor("or-cnn", **QUICK).fit(X, y, sample_weight=weights)
 
 
-@pytest.mark.parametrize("draw", ["lognormal", "exponential", "standard_cauchy", "zeros"])
+@pytest.mark.parametrize("draw", ["lognormal", "standard_cauchy", "zeros"])
 def test_long_tails_are_no_outliers(draw):
     random = np.random.default_rng(0)
     y = np.where(random.random(2000) < 0.97, 0, random.lognormal(3, 2, 2000)) if draw == "zeros" else None

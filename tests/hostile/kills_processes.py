@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from multiprocessing import forkserver
 from pathlib import Path
 
 SECONDS_FOR_ORPHANS = 60.0
@@ -53,6 +54,7 @@ def _be_the_child(work: Callable[[], int], folder: Path) -> None:
     try:
         os.setsid()
         os.chdir(folder)
+        forkserver._forkserver.__init__()  # the parent's server, if it has one, is no child of this process
         said = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(said, 1)

@@ -22,8 +22,8 @@ def changed_files(base: str) -> list[str]:
 def tests_of(changed: Iterable[str]) -> list[str]:
     """Test files that changed or that are about modules that did.
 
-    >>> tests_of(["src/diffor/core/dropout.py", "docs/export.md"])
-    ['tests/core/test_dropout.py']
+    >>> tests_of(["src/diffor/core/table.py", "docs/export.md"])
+    ['tests/core/test_table.py']
     """
     found: dict[str, None] = {}
     for name in changed:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from diffor import metrics
 from diffor.bench.image_features import ImageFeatures, with_features
 from diffor.bench.peers import Fitted, Peer, Problem, find_peer
-from diffor.core.grades import Spread, decide_grades, grade_probabilities
+from diffor.core.grades import Spread, decide_grades
 from diffor.core.prediction import Prediction
 from diffor.datasets import Dataset, Samples, find_dataset
 from diffor.errors import UserError
@@ -314,7 +314,7 @@ def score(dataset: Dataset, prediction: Prediction, x: pd.DataFrame, y: Array, c
 
 def score_grades(prediction: Prediction, y: Array, n_grades: int) -> dict[str, float]:
     """Metrics of decided grades and of their probabilities."""
-    shares = grade_probabilities(prediction, n_grades)
+    shares = prediction.grade_probabilities(n_grades)
     return {
         "mae": metrics.mae(y, decide_grades(shares, "median")),
         "accuracy": metrics.accuracy_off_by(y, decide_grades(shares, "mode"), 0),

@@ -106,7 +106,7 @@ class Plan:
 
     def dataset_names(self) -> list[str]:
         """All data sets, each once: those of the suites, then those named."""
-        listed = [name for suite in self.suites for name in datasets.SUITES[suite]]
+        listed = [name for suite in self.suites for name in datasets.all_suites()[suite]]
         return list(dict.fromkeys([*listed, *self.datasets]))
 
     def cells(self) -> list[Cell]:
@@ -154,7 +154,8 @@ KEYS = {entry.name for entry in fields(Plan)} - {"limits", "trials", "shared_set
 
 def suite_of(dataset: str, preferred: Iterable[str] = ()) -> str | None:
     """The suite that a data set belongs to, or None."""
-    return next((suite for suite in (*preferred, *datasets.SUITES) if dataset in datasets.SUITES[suite]), None)
+    suites = datasets.all_suites()
+    return next((suite for suite in (*preferred, *suites) if dataset in suites[suite]), None)
 
 
 # Reading.
@@ -289,7 +290,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 def checked(plan: Plan) -> Plan:
     """The plan, if each of its parts exists and makes sense."""
     for suite in plan.suites:
-        _check_name(suite, datasets.SUITES, "suite")
+        _check_name(suite, datasets.all_suites(), "suite")
     for name in (*plan.datasets, *plan.limits):
         if name.startswith(datasets.PREFIX):
             datasets.find_dataset(name)  # which names what is wrong
@@ -298,7 +299,7 @@ def checked(plan: Plan) -> Plan:
     for method in plan.methods:
         find_peer(method.peer)
     if not plan.dataset_names():
-        listed = ", ".join(datasets.SUITES)
+        listed = ", ".join(datasets.all_suites())
         raise UserError(f"a run must have data sets, but neither suites nor datasets name one; suites are {listed}")
     values = {name: getattr(plan, name) for name in RULES}
     values |= {f"datasets.{dataset}.{name}": own.get(name) for dataset, own in plan.limits.items() for name in LIMITS}

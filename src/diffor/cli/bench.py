@@ -11,14 +11,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.options import add_command, as_count, as_seconds, as_share, require_folder
-from diffor.cli.usage import UsageError, library_messages
+from diffor.cli.options import add_command, as_count, as_list, as_seconds, as_share, reader, require_folder
+from diffor.errors import UserError
 
 if TYPE_CHECKING:
     from diffor.bench.cell import Cell
-    from diffor.bench.image_features import ImageFeatures
     from diffor.bench.plan import Plan
     from diffor.bench.run import Line
+
+
+OF_A_PLAN = ("seeds", "root", "out", "n_samples", "valid_share", "max_train_rows", "max_test_rows", "timeout_seconds")
+"""Options that stand for a plan's field of the same name."""
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    from diffor.bench.plan import as_seeds
+
+    seeds = [int(part) for part in text.split(",")]
+    return as_seeds(seeds if len(seeds) > 1 else seeds[0])
+
+
+_as_seeds = reader("be a number of seeds, or seeds as 0,1,2", _seeds, bool)
 
 
 def add(commands: Any) -> None:
@@ -32,25 +45,25 @@ def add(commands: Any) -> None:
         "diffor bench --suite open --methods diffor,lightgbm-quantile --seeds 3 --out results.jsonl --jobs 2",
         "diffor bench development.toml --root DATA --retry-failed",
     )
-    command.add_argument("run_file", nargs="?", metavar="RUN.toml", help="run file; options go before what it says")
-    command.add_argument("--size", choices=("small", "quick"), help="a smaller version that the run file describes")
-    command.add_argument("--suite", type=_as_list, metavar="A,B", help="suites of data sets")
-    command.add_argument("--datasets", type=_as_list, metavar="A,B", help="single data sets")
-    command.add_argument("--methods", type=_as_list, metavar="A,B", help="methods by name, all, or module:PEER")
-    command.add_argument("--seeds", type=_as_seeds, metavar="N or A,B", help="number of seeds, or a list of them")
-    command.add_argument("--root", metavar="DIR", help="folder of the data sets that are read from files")
-    command.add_argument(
-        "--image-encoder", metavar="NAME", help="encoder whose features methods read on image data sets"
-    )
-    command.add_argument("--out", metavar="FILE", help="file that lines are appended to; cells it holds are skipped")
-    command.add_argument("--jobs", type=as_count, default=1, metavar="N", help="cells at a time (default: %(default)s)")
-    command.add_argument("--n-samples", type=as_count, metavar="N", help="samples per row of each prediction")
-    command.add_argument("--valid-share", type=as_share, metavar="S", help="share of training rows for validation")
-    command.add_argument("--max-train-rows", type=as_count, metavar="N", help="training rows at most")
-    command.add_argument("--max-test-rows", type=as_count, metavar="N", help="test rows at most")
-    command.add_argument("--timeout", type=as_seconds, metavar="S", help="seconds after which a cell has failed")
-    command.add_argument("--retry-failed", action="store_true", help="run failed cells again")
-    command.add_argument("--list", action="store_true", help="print the cells that would run, and run none")
+    argument = command.add_argument
+    argument("run_file", nargs="?", metavar="RUN.toml", help="run file; options go before what it says")
+    argument("--size", choices=("small", "quick"), help="a smaller version that the run file describes")
+    argument("--suite", type=as_list, metavar="A,B", help="suites of data sets")
+    argument("--datasets", type=as_list, metavar="A,B", help="single data sets")
+    argument("--methods", type=as_list, metavar="A,B", help="methods by name, all, or module:PEER")
+    argument("--seeds", type=_as_seeds, metavar="N or A,B", help="number of seeds, or a list of them")
+    argument("--root", metavar="DIR", help="folder of the data sets that are read from files")
+    argument("--image-encoder", metavar="NAME", help="encoder whose features methods read on image data sets")
+    argument("--out", metavar="FILE", help="file that lines are appended to; cells it holds are skipped")
+    argument("--jobs", type=as_count, default=1, metavar="N", help="cells at a time (default: %(default)s)")
+    argument("--n-samples", type=as_count, metavar="N", help="samples per row of each prediction")
+    argument("--valid-share", type=as_share, metavar="S", help="share of training rows for validation")
+    argument("--max-train-rows", type=as_count, metavar="N", help="training rows at most")
+    argument("--max-test-rows", type=as_count, metavar="N", help="test rows at most")
+    timeout_help = "seconds after which a cell has failed"
+    argument("--timeout", dest="timeout_seconds", type=as_seconds, metavar="S", help=timeout_help)
+    argument("--retry-failed", action="store_true", help="run failed cells again")
+    argument("--list", action="store_true", help="print the cells that would run, and run none")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -58,9 +71,12 @@ def run(arguments: argparse.Namespace) -> None:
     from diffor.bench.run import cells_to_do, read_lines
 
     require_folder("--root", arguments.root)
-    with library_messages():
-        plan = make_plan(arguments)
-    out = _output(plan)
+    plan = make_plan(arguments)
+    if plan.out is None:
+        raise UserError("a run must have a file for its lines, but neither --out nor the run file names one")
+    out = Path(plan.out)
+    if out.is_dir():
+        raise UserError(f"--out must be a file, but {out} is a folder; name a file in it")
     lines, damaged = read_lines(out) if out.exists() else ([], 0)
     if damaged:
         print(f"{damaged} damaged line(s) of {out} are not used", file=sys.stderr)
@@ -77,13 +93,15 @@ def run(arguments: argparse.Namespace) -> None:
 
 def make_plan(arguments: argparse.Namespace) -> Plan:
     """The run file's plan with what the options say in its place."""
-    from diffor.bench.plan import Plan, as_seeds, checked, make_methods, read_run_file, with_methods
+    from diffor.bench.plan import Plan, checked, make_methods, read_run_file, with_methods
 
     if arguments.run_file is not None:
         plan = read_run_file(Path(arguments.run_file), arguments.size)
     elif arguments.size is not None:
-        raise UsageError(f"--size is for run files that describe one, but --size {arguments.size} comes without a run "
-                         "file; name one or leave it out")  # fmt: skip
+        raise UserError(
+            f"--size is for run files that describe one, but --size {arguments.size} comes without a run file; name "
+            "one or leave it out"
+        )
     else:
         plan = Plan(methods=make_methods([], {}, "the command line"))
     if arguments.methods is not None:
@@ -93,51 +111,26 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     if arguments.image_encoder is not None:
         plan = replace(plan, images={**plan.images, "encoder": arguments.image_encoder})
     if arguments.seeds is not None:  # of every data set, also of those that have seeds of their own
-        limits = {name: {key: value for key, value in own.items() if key != "seeds"}
-                  for name, own in plan.limits.items()}  # fmt: skip
-        plan = replace(plan, limits=limits)
-    given = {
-        "seeds": None if arguments.seeds is None else as_seeds(arguments.seeds),
-        "root": arguments.root,
-        "out": arguments.out,
-        "n_samples": arguments.n_samples,
-        "valid_share": arguments.valid_share,
-        "max_train_rows": arguments.max_train_rows,
-        "max_test_rows": arguments.max_test_rows,
-        "timeout_seconds": arguments.timeout,
-    }
-    return checked(replace(plan, **{name: value for name, value in given.items() if value is not None}))
-
-
-def _output(plan: Plan) -> Path:
-    if plan.out is None:
-        raise UsageError("a run must have a file for its lines, but neither --out nor the run file names one")
-    out = Path(plan.out)
-    if out.is_dir():
-        raise UsageError(f"--out must be a file, but {out} is a folder; name a file in it")
-    return out
+        limits = plan.limits.items()
+        plan = replace(plan, limits={name: {**own, "seeds": arguments.seeds} for name, own in limits})
+    given = {name: value for name in OF_A_PLAN if (value := getattr(arguments, name)) is not None}
+    return checked(replace(plan, **given))
 
 
 def compute_features(cells: list[Cell], root: str | None) -> None:
     """Compute what pictures say before the first cell starts: it takes long, and no cell's time should pay for it."""
-    from diffor.bench.image_features import UNTRAINED
+    from diffor.bench.image_features import UNTRAINED, with_features
+    from diffor.datasets import find_dataset
 
     wanted = {cell.dataset: cell.images for cell in cells if cell.images is not None}
     if any(images.encoder == UNTRAINED and images.weights is None for images in wanted.values()):
         print(f"features of pictures are those of the encoder {UNTRAINED!r} with random weights, which are weak; "
               "--image-encoder names another", file=sys.stderr)  # fmt: skip
     for name, images in wanted.items():
-        _compute_features_of(name, images, root)
-
-
-def _compute_features_of(name: str, images: ImageFeatures, root: str | None) -> None:
-    from diffor.bench.image_features import with_features
-    from diffor.datasets import find_dataset
-
-    try:
-        with_features(find_dataset(name).read(root), find_dataset(name), images, root)
-    except Exception as error:  # its cells will fail with the same words, and the others go on
-        print(f"{name} has no features: {error}", file=sys.stderr)
+        try:
+            with_features(find_dataset(name).read(root), find_dataset(name), images, root)
+        except Exception as error:  # noqa: PERF203  (its cells will fail with the same words, and the others go on)
+            print(f"{name} has no features: {error}", file=sys.stderr)
 
 
 def run_cells(
@@ -207,17 +200,3 @@ def describe(line: Line) -> str:
 
 def _name(cell: Cell) -> str:
     return f"{cell.dataset} {cell.method} {cell.seed}"
-
-
-def _as_list(text: str) -> list[str]:
-    names = [part.strip() for part in text.split(",")]
-    if "" in names:
-        raise argparse.ArgumentTypeError(f"must be names with commas between, but got {text!r}")
-    return names
-
-
-def _as_seeds(text: str) -> int | list[int]:
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() for part in parts) or (len(parts) == 1 and int(text) < 1):
-        raise argparse.ArgumentTypeError(f"must be a number of seeds, or seeds as 0,1,2, but got {text!r}")
-    return int(text) if len(parts) == 1 else [int(part) for part in parts]

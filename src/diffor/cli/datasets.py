@@ -11,17 +11,13 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.options import add_command, require_folder
-from diffor.cli.usage import UsageError
-from diffor.errors import did_you_mean
+from diffor.cli.options import WIDTH, add_command, require_folder, table_row
+from diffor.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from diffor.datasets import Samples
     from diffor.datasets.readers.reading import CheckReport, ReadReport
 
-WIDTH = 100
-"""Columns of a terminal that the table fits into."""
-GAP = "  "
 ENVIRONMENT_VARIABLE = "DIFFOR_DATA"
 SUITE_TITLES = {
     "open": "open: come with packages",
@@ -30,6 +26,7 @@ SUITE_TITLES = {
     "paper": "paper: its twelve benchmarks, read from files as their owners ship them",
     "foundation": "foundation: a public benchmark of distributions, read from files, with figures of foundation models",
     "confirmation": "confirmation: held apart, nothing was chosen on them; come with a package",
+    "installed": "installed: registered by other packages",
 }
 
 
@@ -44,29 +41,28 @@ def add(commands: Any) -> None:
         "diffor datasets kuairec --root DATA",
         "diffor datasets utkface --root DATA --check && echo sound",
     )
-    command.add_argument("name", nargs="?", metavar="NAME", help="one data set, which is read as a whole")
-    command.add_argument(
-        "--root",
-        metavar="DIR",
-        help=f"folder of the files, searched three levels deep (default: {ENVIRONMENT_VARIABLE})",
-    )
-    command.add_argument(
-        "--check",
-        action="store_true",
-        help="compare NAME's files with what is published of them; ends with code 1 if wrong",
-    )
-    command.add_argument("--json", action="store_true", help="print JSON")
+    argument = command.add_argument
+    argument("name", nargs="?", metavar="NAME", help="one data set, which is read as a whole")
+    root_help = f"folder of the files, searched three levels deep (default: {ENVIRONMENT_VARIABLE})"
+    argument("--root", metavar="DIR", help=root_help)
+    check_help = "compare NAME's files with what is published of them; ends with code 1 if wrong"
+    argument("--check", action="store_true", help=check_help)
+    argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """List all data sets, describe one, or check one."""
+    from diffor.datasets import DATASETS
+
     root = _find_root(arguments.root)
     if arguments.name is None:
         if arguments.check:
-            raise UsageError("--check is for one data set, but none is named; add its NAME")
+            raise UserError("--check is for one data set, but none is named; add its NAME")
         _list_all(root, arguments.json)
         return
-    _require_name(arguments.name)
+    if arguments.name not in DATASETS:
+        hint = did_you_mean(arguments.name, DATASETS)
+        raise UserError(f"NAME must be a data set, but {arguments.name!r} is none{hint}; see diffor datasets")
     if arguments.check:
         _print_check(arguments.name, root, arguments.json)
     else:
@@ -76,42 +72,30 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _find_root(given: str | None) -> Path | None:
     """The folder of the data: the one that was passed, else the one that the environment names, else none."""
-    origin, chosen = (
-        ("--root", given) if given is not None else (ENVIRONMENT_VARIABLE, os.environ.get(ENVIRONMENT_VARIABLE))
-    )
-    if not chosen:
-        return None
-    require_folder(origin, chosen)
-    return Path(chosen).absolute()
-
-
-def _require_name(name: str) -> None:
-    from diffor.datasets import DATASETS
-
-    if name not in DATASETS:
-        raise UsageError(f"NAME must be a data set, but {name!r} is none{did_you_mean(name, DATASETS)}; "
-                         "see diffor datasets")  # fmt: skip
+    chosen = os.environ.get(ENVIRONMENT_VARIABLE) if given is None else given
+    require_folder(ENVIRONMENT_VARIABLE if given is None else "--root", chosen)
+    return Path(chosen).absolute() if chosen else None
 
 
 # All data sets.
 
 
 def _list_all(root: Path | None, as_json: bool) -> None:
-    from diffor.datasets import SUITES
+    from diffor.datasets import all_suites
 
-    facts = [_facts(name, root) for names in SUITES.values() for name in names]
+    facts = [_facts(name, root) for names in all_suites().values() for name in names]
     if as_json:
         print(json.dumps(facts))
         return
     lines = []
-    for suite in SUITES:
+    for suite in all_suites():
         lines += [SUITE_TITLES.get(suite, suite), *_suite_lines([fact for fact in facts if fact["suite"] == suite]), ""]
     print("\n".join([*lines, _root_line(root)]))
 
 
 def _facts(name: str, root: Path | None) -> dict[str, Any]:
     """What is known of a data set without reading it as a whole, as JSON values."""
-    from diffor.datasets import DATASETS, DISTRIBUTIONS, SUITES
+    from diffor.datasets import DATASETS, DISTRIBUTIONS, all_suites
     from diffor.datasets.state import find_state
 
     dataset, distribution = DATASETS[name], DISTRIBUTIONS.get(name)
@@ -120,7 +104,7 @@ def _facts(name: str, root: Path | None) -> dict[str, Any]:
     counted = re.search(r"\d[\d,]*", dataset.description)
     return {
         "name": name,
-        "suite": next(suite for suite, names in SUITES.items() if name in names),
+        "suite": next(suite for suite, names in all_suites().items() if name in names),
         "task": dataset.task,
         "state": find_state(name, root),
         "description": dataset.description,
@@ -137,9 +121,7 @@ def _suite_lines(facts: list[dict[str, Any]]) -> list[str]:
     for fact in facts:
         # The description of a data set without a distribution says its number of rows already.
         parts = [fact["description"], fact["size"] if fact["suite"] == "paper" else None, fact["licence"]]
-        start = GAP + "".join(fact[column].ljust(width) + GAP for column, width in zip(columns, widths, strict=True))
-        text = "; ".join(part for part in parts if part)
-        lines.append(textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start)))
+        lines.append(table_row([fact[column] for column in columns], widths, "; ".join(filter(None, parts))))
     return lines
 
 
@@ -154,10 +136,11 @@ def _root_line(root: Path | None) -> str:
 
 def _describe(name: str, root: Path | None) -> dict[str, Any]:
     """All that is known of a data set, with what reading it met."""
+    from diffor.datasets import DATASETS
     from diffor.datasets.state import package_of
 
     facts = _facts(name, root) | {"obtain": _how_to_get(name), "root": None if root is None else str(root)}
-    if root is None and package_of(name) is None:
+    if root is None and package_of(name) is None and name not in DATASETS.registered:
         return facts | {"problem": _root_line(None)}
     try:
         samples, report = _survey(name, root)
@@ -245,7 +228,7 @@ def _print_check(name: str, root: Path | None, as_json: bool) -> None:
     except ImportError as error:
         if "diffor[" not in str(error):
             raise
-        raise UsageError(f"{name} cannot be checked: {error}") from error
+        raise UserError(f"{name} cannot be checked: {error}") from error
     if as_json:
         facts = {"name": name, "root": None if root is None else str(root)}
         print(json.dumps(facts | {"errors": report.errors, "warnings": report.warnings}))
@@ -265,7 +248,7 @@ def _check(name: str, root: Path | None) -> CheckReport:
 
     if name in DISTRIBUTIONS:
         return DISTRIBUTIONS[name].check(root)
-    if root is None and package_of(name) is None:
+    if root is None and package_of(name) is None and name not in DATASETS.registered:
         return CheckReport([f"{name} is read from files, but {_root_line(None)}"])
     try:
         DATASETS[name].read(root)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from diffor.cli.options import add_command, as_seed
-from diffor.cli.usage import UsageError
+from diffor.errors import UserError
 from diffor.files import tables
 
 
@@ -21,23 +21,19 @@ def add(commands: Any) -> None:
         "diffor demo",
         "diffor demo --quick --out pages --force",
     )
-    command.add_argument("--out", default=".", metavar="FOLDER", help="where the page is written (default: here)")
-    command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
-    command.add_argument("--quick", action="store_true", help="train for a moment only: the figures mean nothing")
-    command.add_argument("--force", action="store_true", help="replace the page if it exists")
+    argument = command.add_argument
+    argument("--out", default=".", metavar="FOLDER", help="where the page is written (default: here)")
+    argument("--seed", type=as_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
+    argument("--quick", action="store_true", help="train for a moment only: the figures mean nothing")
+    argument("--force", action="store_true", help="replace the page if it exists")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the page."""
     folder = Path(arguments.out)
     if not folder.is_dir():
-        raise UsageError(f"--out must be an existing folder, but {folder} is none; create it first")
+        raise UserError(f"--out must be an existing folder, but {folder} is none; create it first")
     from diffor.reports.demo import PAGE, run_demo
 
     tables.check_output(folder / PAGE, arguments.force)
-    try:
-        run_demo(folder, arguments.seed, arguments.quick)
-    except ImportError as error:
-        if "diffor[" not in str(error):
-            raise
-        raise UsageError(str(error)) from error
+    run_demo(folder, arguments.seed, arguments.quick)

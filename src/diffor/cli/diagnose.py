@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor.cli.model_folder import columns_by_kind, load_model, remembered_target
-from diffor.cli.options import add_command
+from diffor.cli.options import add_command, require_columns
 from diffor.cli.target_column import true_targets
-from diffor.cli.usage import UsageError, library_messages, require_columns, require_figures
+from diffor.errors import UserError
 from diffor.files import tables
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-
-    from diffor.paper.theory.diagnosis import Diagnosis
 
 MAX_ROWS = 2000
 """Rows that are measured: more take longer and hardly change a figure."""
@@ -35,28 +33,32 @@ def add(commands: Any) -> None:
         "diffor diagnose model test.csv",
         "diffor diagnose model test.csv --out theory.html",
     )
-    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote, of the preset paper")
-    command.add_argument("data", metavar="DATA", help="rows with their targets that the model was not trained on")
-    command.add_argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
-    command.add_argument("--out", metavar="PAGE.html", help="page with figures to write")
-    command.add_argument("--json", action="store_true", help="print one JSON object")
-    command.add_argument("--force", action="store_true", help="replace the page if it exists")
+    argument = command.add_argument
+    argument("model", metavar="MODEL", help="folder that diffor fit wrote, of the preset paper")
+    argument("data", metavar="DATA", help="rows with their targets that the model was not trained on")
+    argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
+    argument("--out", metavar="PAGE.html", help="page with figures to write")
+    argument("--json", action="store_true", help="print one JSON object")
+    argument("--force", action="store_true", help="replace the page if it exists")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the numbers of each measurement, and write the page that was asked for."""
+    from diffor.reports.plots import require_matplotlib
+
     data, folder = Path(arguments.data), Path(arguments.model)
     if arguments.out is not None:
         tables.check_output(Path(arguments.out), arguments.force)
-        require_figures()
+        require_matplotlib()
     names = tables.column_names(data)
     model: Any = load_model(folder)
     from diffor.estimators.chain import has_increments
 
     if not has_increments(model):
-        raise UsageError(f"{folder} must be a model of the paper's chain, but its method is "
-                         f"{model.settings_.method!r}, of which the paper proves nothing; fit one with "
-                         "--preset paper")  # fmt: skip
+        raise UserError(
+            f"{folder} must be a model of the paper's chain, but its method is {model.settings_.method!r}, of which "
+            "the paper proves nothing; fit one with --preset paper"
+        )
     target = arguments.target or remembered_target(folder)
     require_columns([target], names, data)
     with tables.unchanged(data):
@@ -64,16 +66,22 @@ def run(arguments: argparse.Namespace) -> None:
         chosen = choose_rows(len(truth))
         rows = _read_rows(data, columns_by_kind(model, names, data), chosen)
     from diffor.paper.theory.model_diagnosis import diagnose_model, diagnosis_sections
-    from diffor.reports.html import as_text
+    from diffor.reports.html import as_text, html_page, write_page
 
-    with library_messages():
-        diagnosis = diagnose_model(model, rows, truth[chosen])
-    about = _describe(folder, len(model.ensemble_.models), len(chosen), len(truth), target)
+    diagnosis = diagnose_model(model, rows, truth[chosen])
+    n_members, all_rows = len(model.ensemble_.models), len(truth)
+    sample = (
+        f"all {all_rows} rows" if len(chosen) == all_rows else f"{len(chosen)} random rows of {all_rows} (seed {SEED})"
+    )
+    member = "" if n_members == 1 else f" Member 1 of {n_members} was measured, alone and uncalibrated."
+    about = f"The paper's theory, measured on {folder} with {sample}, target {target}.{member}"
     if arguments.out is not None:
-        _write(arguments.out, about, diagnosis, model)
+        sections = diagnosis_sections(diagnosis, about, model.history_)
+        write_page(arguments.out, html_page("DiffoR: the theory, measured", sections))
+        print(f"the page is {arguments.out}", file=sys.stderr)
     if arguments.json:
         facts = {"model": type(model).__name__, "target": target, "rows_in_file": len(truth)}
-        print(json.dumps({**facts, **diagnosis.to_json()}, allow_nan=False))
+        print(json.dumps({**facts, **diagnosis}, allow_nan=False))
     else:
         print(as_text(diagnosis_sections(diagnosis, about, has_figures=False)))
 
@@ -99,17 +107,3 @@ def _read_rows(data: Path, columns: tuple[list[str], list[str]], chosen: NDArray
         parts.append(chunk.table.iloc[inside - chunk.first])
     table: pd.DataFrame = pd.concat(parts, ignore_index=True)
     return table
-
-
-def _describe(folder: Path, n_members: int, n_rows: int, n_in_file: int, target: str) -> str:
-    rows = f"all {n_rows} rows" if n_rows == n_in_file else f"{n_rows} random rows of {n_in_file} (seed {SEED})"
-    member = "" if n_members == 1 else f" Member 1 of {n_members} was measured, alone and uncalibrated."
-    return f"The paper's theory, measured on {folder} with {rows}, target {target}.{member}"
-
-
-def _write(out: str, about: str, diagnosis: Diagnosis, model: Any) -> None:
-    from diffor.paper.theory.model_diagnosis import diagnosis_sections
-    from diffor.reports.html import html_page, write_page
-
-    write_page(out, html_page("DiffoR: the theory, measured", diagnosis_sections(diagnosis, about, model.history_)))
-    print(f"the page is {out}", file=sys.stderr)

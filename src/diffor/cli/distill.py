@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from diffor.cli.model_folder import NOTES, check_model_output, columns_by_kind, load_model, read_notes, save_model
+from diffor.cli.model_folder import check_model_output, columns_by_kind, load_model, read_notes, save_model
 from diffor.cli.options import add_command, as_count, as_seed
-from diffor.cli.usage import UsageError, library_messages
+from diffor.errors import UserError
 from diffor.files import tables
 
 
@@ -22,15 +22,16 @@ def add(commands: Any) -> None:
         "diffor distill model train.csv --out student",
         "diffor predict student new.csv --out answers.csv",
     )
-    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote, of the method diffor")
-    command.add_argument("data", metavar="DATA", help="rows to learn from, as those of fit; targets are not looked at")
-    command.add_argument("--out", required=True, metavar="STUDENT", help="folder of the student")
-    command.add_argument("--max-steps", type=as_count, default=2_000, metavar="N", help="of training (default: 2000)")
-    command.add_argument("--max-rows", type=as_count, default=20_000, metavar="N",
-                         help="rows of DATA that are learned from at most (default: 20000)")  # fmt: skip
-    command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="of all that is random (default: 0)")
-    command.add_argument("--quiet", action="store_true", help="show no progress")
-    command.add_argument("--force", action="store_true", help="replace STUDENT if it exists")
+    argument = command.add_argument
+    argument("model", metavar="MODEL", help="folder that diffor fit wrote, of the method diffor")
+    argument("data", metavar="DATA", help="rows to learn from, as those of fit; targets are not looked at")
+    argument("--out", required=True, metavar="STUDENT", help="folder of the student")
+    argument("--max-steps", type=as_count, default=2_000, metavar="N", help="of training (default: 2000)")
+    rows_help = "rows of DATA that are learned from at most (default: 20000)"
+    argument("--max-rows", type=as_count, default=20_000, metavar="N", help=rows_help)
+    argument("--seed", type=as_seed, default=0, metavar="N", help="of all that is random (default: 0)")
+    argument("--quiet", action="store_true", help="show no progress")
+    argument("--force", action="store_true", help="replace STUDENT if it exists")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -38,32 +39,21 @@ def run(arguments: argparse.Namespace) -> None:
     folder, data, out = Path(arguments.model), Path(arguments.data), Path(arguments.out)
     check_model_output(out, arguments.force, None)
     if out.resolve() == folder.resolve():
-        raise UsageError(f"--out must be another folder than MODEL, but both are {folder}; choose another")
+        raise UserError(f"--out must be another folder than MODEL, but both are {folder}; choose another")
     names = tables.column_names(data)
     model: Any = load_model(folder)
     numbers, text = columns_by_kind(model, names, data)
-    notes = _notes(folder)
+    notes = read_notes(folder)
     table = tables.read_table(data, columns=[*numbers, *text], text=text)
-    with library_messages():
-        student = model.distill(
-            table,
-            max_rows=arguments.max_rows,
-            max_steps=arguments.max_steps,
-            random_state=arguments.seed,
-            verbose=0 if arguments.quiet else 1,
-        )
+    student = model.distill(
+        table,
+        max_rows=arguments.max_rows,
+        max_steps=arguments.max_steps,
+        random_state=arguments.seed,
+        verbose=0 if arguments.quiet else 1,
+    )
     save_model(student, out, notes, arguments.force)
     print(_summary(student, min(len(table), arguments.max_rows), out))
-
-
-def _notes(folder: Path) -> dict[str, Any] | None:
-    """What the teacher's folder remembers of its columns, the student's too; None where no command fitted it."""
-    try:
-        return read_notes(folder)
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise UsageError(f"{folder / NOTES} must be JSON, but it is damaged; delete it or fit again") from error
 
 
 def _summary(student: Any, n_rows: int, out: Path) -> str:

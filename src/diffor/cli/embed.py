@@ -8,13 +8,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.options import add_command, as_count, as_share
-from diffor.cli.usage import UsageError, library_messages, require_columns
-from diffor.errors import did_you_mean
+from diffor.cli.options import add_command, as_count, reader, require_columns
+from diffor.errors import UserError, did_you_mean
 from diffor.files import tables
 
 if TYPE_CHECKING:
-    from diffor.core.method import Encoder
     from diffor.encoders.images.embedding import EmbeddingReport
 
 PATH = "path"
@@ -23,6 +21,9 @@ CARRIES_WEIGHTS = "efficientnet-lite0"
 MAX_SHOWN = 5
 OPTIONS = {"broken='skip'": "--skip-broken", "overwrite=True": "--force", "out=": "--out "}
 """Arguments that the library's messages name, and what the command calls them."""
+
+_as_crop = reader("lie between 0 and 1, as 0.9 does, or be 1", float, lambda share: 0 < share <= 1)
+_as_workers = reader("be a whole number from 0 on", int, lambda count: count >= 0)
 
 
 def add(commands: Any) -> None:
@@ -36,55 +37,44 @@ def add(commands: Any) -> None:
         "diffor embed ages.csv --root faces --encoder resnet50 --weights resnet50.pth --out features.parquet",
         "diffor fit features.parquet --target age --out model",
     )
-    command.add_argument(
-        "images",
-        metavar="IMAGES",
-        help=f"folder of images, or a CSV or Parquet table with a column {PATH!r}, whose other columns are kept",
-    )
-    command.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write")
-    command.add_argument(
-        "--encoder",
-        default=CARRIES_WEIGHTS,
-        metavar="NAME",
-        help="small, resnet18, resnet34, resnet50, efficientnet-lite0 or timm:NAME (default: %(default)s)",
-    )
-    command.add_argument("--weights", metavar="FILE", help="its weights; only efficientnet-lite0 comes with some")
-    command.add_argument(
-        "--pooling", choices=("mean", "mean+max"), default="mean", help="of the last maps (default: %(default)s)"
-    )
-    command.add_argument("--root", metavar="DIR", help="where relative paths of a table start (default: its folder)")
-    command.add_argument(
-        "--side", type=as_count, metavar="N", help="pixels that the network sees (default: 224; small: 64)"
-    )
-    command.add_argument("--crop", type=_as_crop, metavar="S", help="share of the side that is seen (default: 0.875)")
-    command.add_argument("--fit", choices=("crop", "stretch"), default="crop", help="of oblong images to a square")
-    command.add_argument("--skip-broken", action="store_true", help="leave broken images out instead of stopping")
-    command.add_argument(
-        "--workers", type=_as_workers, metavar="N", help="processes that decode (default: cores but one)"
-    )
-    command.add_argument("--threads", type=as_count, metavar="N", help="threads of the network (default: all cores)")
-    command.add_argument(
-        "--batch", type=as_count, default=64, metavar="N", help="images at a time (default: %(default)s)"
-    )
-    command.add_argument("--force", action="store_true", help="replace FILE, or its parts, of other images or encoders")
-    command.add_argument("--quiet", action="store_true", help="print neither progress nor summary")
+    argument = command.add_argument
+    images_help = f"folder of images, or a CSV or Parquet table with a column {PATH!r}, whose other columns are kept"
+    argument("images", metavar="IMAGES", help=images_help)
+    argument("--out", required=True, metavar="FILE", help="Parquet file to write")
+    encoder_help = "small, resnet18, resnet34, resnet50, efficientnet-lite0 or timm:NAME (default: %(default)s)"
+    argument("--encoder", default=CARRIES_WEIGHTS, metavar="NAME", help=encoder_help)
+    argument("--weights", metavar="FILE", help="its weights; only efficientnet-lite0 comes with some")
+    argument("--pooling", choices=("mean", "mean+max"), default="mean", help="of the last maps (default: %(default)s)")
+    argument("--root", metavar="DIR", help="where relative paths of a table start (default: its folder)")
+    argument("--side", type=as_count, metavar="N", help="pixels that the network sees (default: 224; small: 64)")
+    argument("--crop", type=_as_crop, metavar="S", help="share of the side that is seen (default: 0.875)")
+    argument("--fit", choices=("crop", "stretch"), default="crop", help="of oblong images to a square")
+    argument("--skip-broken", action="store_true", help="leave broken images out instead of stopping")
+    argument("--workers", type=_as_workers, metavar="N", help="processes that decode (default: cores but one)")
+    argument("--threads", type=as_count, metavar="N", help="threads of the network (default: all cores)")
+    argument("--batch", type=as_count, default=64, metavar="N", help="images at a time (default: %(default)s)")
+    argument("--force", action="store_true", help="replace FILE, or its parts, of other images or encoders")
+    argument("--quiet", action="store_true", help="print neither progress nor summary")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write features, or go on with it."""
+    from diffor.encoders.images.choice import ImageChoice
     from diffor.encoders.images.embedding import embed_images
     from diffor.training.loop import limit_threads
 
     images, root = _find_images(arguments)
     _check_encoder(arguments)
     threads = nullcontext() if arguments.threads is None else limit_threads(arguments.threads)
+    choice = ImageChoice(arguments.encoder, arguments.weights, {"pooling": arguments.pooling}, freeze=True)
+    settings = {"side": arguments.side, "crop": arguments.crop, "fit": arguments.fit, "n_workers": arguments.workers}
+    given = {name: value for name, value in settings.items() if value is not None}
     with _messages(), threads:
-        encoder, inputs = _make_encoder(arguments)
         report = embed_images(
             images,
-            encoder,
+            choice.make(),
             arguments.out,
-            inputs=inputs,
+            inputs=choice.inputs({**given, "broken": "skip" if arguments.skip_broken else "raise"}),
             root=root,
             batch_rows=arguments.batch,
             overwrite=arguments.force,
@@ -98,23 +88,12 @@ def run(arguments: argparse.Namespace) -> None:
 def _messages() -> Iterator[None]:
     """Pass on what the library says, with the command's options in place of its arguments."""
     try:
-        with library_messages():
-            yield
-    except UsageError as error:
+        yield
+    except UserError as error:
         text = str(error)
         for argument, option in OPTIONS.items():
             text = text.replace(argument, option)
-        raise UsageError(text) from error
-
-
-def _as_crop(text: str) -> float:
-    """A share that may be the whole."""
-    return 1.0 if text in ("1", "1.0") else as_share(text)
-
-
-def _as_workers(text: str) -> int:
-    """A whole number from 0 on."""
-    return 0 if text == "0" else as_count(text)
+        raise UserError(text) from error
 
 
 def _find_images(arguments: argparse.Namespace) -> tuple[Any, Path | None]:
@@ -122,13 +101,13 @@ def _find_images(arguments: argparse.Namespace) -> tuple[Any, Path | None]:
     given = Path(arguments.images)
     if given.is_dir():
         if arguments.root is not None:
-            raise UsageError(f"--root is for a table of paths, but {given} is a folder; leave --root out")
+            raise UserError(f"--root is for a table of paths, but {given} is a folder; leave --root out")
         return given, None
     require_columns([PATH], tables.column_names(given), given)
     table = tables.read_table(given, text=[PATH])
     missing = table[PATH].isna().to_numpy().nonzero()[0]
     if len(missing):
-        raise UsageError(
+        raise UserError(
             f"{given} must name an image in every row, but row {missing[0] + 1} after the header has no {PATH!r}; "
             "fill it in or remove the row"
         )
@@ -141,30 +120,17 @@ def _check_encoder(arguments: argparse.Namespace) -> None:
     from diffor.encoders.images.networks import IMAGE_ENCODERS, TIMM
 
     if not reads_images(arguments.encoder):
-        raise UsageError(
+        raise UserError(
             f"--encoder must be one of {', '.join(IMAGE_ENCODERS)} or {TIMM}NAME, but got {arguments.encoder!r}"
             + did_you_mean(arguments.encoder, IMAGE_ENCODERS)
         )
     if arguments.weights is None and arguments.encoder != CARRIES_WEIGHTS:
-        raise UsageError(
+        raise UserError(
             f"--encoder {arguments.encoder} needs weights that were learned, but --weights is not given; pass "
             f"their file, or choose --encoder {CARRIES_WEIGHTS}, whose weights come in a package"
         )
     if arguments.weights is not None and not Path(arguments.weights).is_file():
-        raise UsageError(f"--weights must be a file, but {arguments.weights} is none; check the path")
-
-
-def _make_encoder(arguments: argparse.Namespace) -> tuple[Encoder, Any]:
-    from diffor.encoders.images.choice import ImageChoice
-
-    choice = ImageChoice(arguments.encoder, arguments.weights, {"pooling": arguments.pooling}, freeze=True)
-    settings = {"side": arguments.side, "crop": arguments.crop, "fit": arguments.fit, "n_workers": arguments.workers}
-    given = {name: value for name, value in settings.items() if value is not None}
-    inputs = choice.inputs({**given, "broken": "skip" if arguments.skip_broken else "raise"})
-    try:
-        return choice.make(), inputs
-    except ImportError as error:
-        raise UsageError(str(error)) from error
+        raise UserError(f"--weights must be a file, but {arguments.weights} is none; check the path")
 
 
 def _summary(report: EmbeddingReport) -> str:

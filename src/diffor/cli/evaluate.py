@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,9 @@ from diffor.cli.model_folder import (
     remembered_target,
     side_columns,
 )
-from diffor.cli.options import add_command, add_effort, add_side_columns, as_share
+from diffor.cli.options import about, add_command, add_effort, add_side_columns, as_share, check_page, require_columns
 from diffor.cli.target_column import true_targets
-from diffor.cli.usage import UsageError, require_columns, require_figures
+from diffor.errors import UserError
 from diffor.files import tables
 
 if TYPE_CHECKING:
@@ -43,27 +43,32 @@ def add(commands: Any) -> None:
         "diffor evaluate model test.csv",
         "diffor evaluate model test.parquet --target price --coverage 0.8 --json",
         "diffor evaluate model test.csv --report page.html",
+        "diffor evaluate model test.csv --against lightgbm,linear --train train.csv",
         "diffor evaluate model test.csv --samples 16 --steps 4",
     )
-    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
-    command.add_argument("data", metavar="DATA", help="rows with their targets")
-    command.add_argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
+    argument = command.add_argument
+    argument("model", metavar="MODEL", help="folder that diffor fit wrote")
+    argument("data", metavar="DATA", help="rows with their targets")
+    argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
     add_side_columns(command)
-    command.add_argument("--json", action="store_true", help="print one JSON object")
-    command.add_argument(
-        "--coverage", type=as_share, default=0.9, metavar="C", help="of the intervals (default: %(default)s)"
-    )
+    argument("--json", action="store_true", help="print one JSON object")
+    argument("--coverage", type=as_share, default=0.9, metavar="C", help="of the intervals (default: %(default)s)")
     add_effort(command)
-    command.add_argument("--report", metavar="PAGE.html", help="page about the answers to write, with figures")
-    command.add_argument("--force", action="store_true", help="replace the page if it exists")
+    against_help = "baselines to train on --train and compare with: lightgbm, linear, or those of diffor bench"
+    argument("--against", type=lambda text: [name.strip() for name in text.split(",")], metavar="NAME,...",
+             help=against_help)  # fmt: skip
+    argument("--train", metavar="FILE", help="the rows that the model was fitted on, for --against")
+    argument("--report", metavar="PAGE.html", help="page about the answers to write, with figures")
+    argument("--force", action="store_true", help="replace the page if it exists")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Print how good the model's answers are, and write a page about them if one is asked for."""
-    page = _page_path(arguments)
+    page = check_page(arguments)
     data, folder = Path(arguments.data), Path(arguments.model)
     names = tables.column_names(data)
     model: Any = load_model(folder)
+    baselines = _baselines(arguments, model)
     target = arguments.target or remembered_target(folder)
     require_columns([target], names, data)
     columns = columns_by_kind(model, names, data)
@@ -72,17 +77,116 @@ def run(arguments: argparse.Namespace) -> None:
     with tables.unchanged(data):
         truth = true_targets(model, target, data)
         answered = _measure(model, truth, data, columns, sides, arguments.coverage, effort, keep=page is not None)
+        compared = _compare(baselines, model, answered, data, Path(arguments.train), target) if baselines else []
     if page is not None:
-        _write_page(page, answered, model, folder, data, target, arguments.coverage)
+        _write_page(page, answered, model, folder, data, target, arguments.coverage, compared)
+    held = None if is_classifier(model) else _held(answered, arguments.coverage)
     if arguments.json:
         facts = {"model": type(model).__name__, "method": model.settings_.method, "statistic": answered.statistic,
                  "target": target, "rows": len(truth), "nominal_coverage": None
                  if is_classifier(model) else arguments.coverage}  # fmt: skip
         pairs = {name: {"model": ours, "constant": constant} for name, (ours, constant) in answered.scores.items()}
-        print(json.dumps({**facts, "metrics": pairs}, allow_nan=False))
+        calibrated = {} if held is None else {"rows_held": held[0], "rows_held_if_calibrated": list(held[1:])}
+        against = {"against": [one.to_json() for one in compared]} if compared else {}
+        print(json.dumps({**facts, "metrics": pairs, **calibrated, **against}, allow_nan=False))
     else:
         heading = f"{len(truth)} rows, target {target}, answered with {answered.statistic}"
         print(_score_table(answered.scores, heading))
+        if held is not None:
+            print(_promise(*held, len(truth), arguments.coverage))
+        if compared:
+            from diffor.bench.against import as_lines
+
+            crps, errors = _errors(model, answered)
+            print("\n".join(["", *as_lines(compared, float(crps.mean()), float(errors.mean()))]))
+
+
+def _baselines(arguments: argparse.Namespace, model: Any) -> dict[str, Any]:
+    """What fits each baseline that is asked for; what is wrong is said before any row is answered."""
+    if (arguments.against is None) != (arguments.train is None):
+        given, absent = ("--against", "--train FILE") if arguments.train is None else ("--train", "--against NAME,...")
+        raise UserError(f"--against and --train belong together, but only {given} was given; add {absent}")
+    if arguments.against is None:
+        return {}
+    train = Path(arguments.train)
+    if train.resolve() == Path(arguments.data).resolve():
+        raise UserError(f"--train must be other rows than DATA, but both are {train}: baselines would know them")
+    from diffor.bench.against import check_baselines
+
+    with about("--against: "):
+        return check_baselines(arguments.against, is_classifier(model))
+
+
+def _compare(
+    baselines: dict[str, Any], model: Any, answered: _Answered, data: Path, train: Path, target: str
+) -> list[Any]:
+    """Train the baselines on a file and compare them with the model on the rows that it has answered."""
+    from diffor.bench.against import compare, make_problem, plain_columns
+
+    tables_of = []
+    for path in (train, data):
+        names = tables.column_names(path)
+        require_columns([target], names, path)
+        numbers, text = columns_by_kind(model, names, path)
+        table = tables.read_table(path, [*numbers, *text], text)
+        ordered = table[[str(column.name) for column in model.inputs_.columns]]
+        with about(f"{path}: "):
+            tables_of.append(plain_columns(ordered, model.inputs_.columns))
+    n_grades = len(model.grades_) if is_classifier(model) else None
+    y = true_targets(model, target, train).astype("float64")
+    with about("--train: "):
+        problem = make_problem(tables_of[0], y, n_grades, None if n_grades else model.bounds)
+    try:
+        return compare(baselines, problem, tables_of[1], answered.answers.truth, *_errors(model, answered))
+    except (ImportError, FileNotFoundError) as error:  # a package, or an environment of its own, that is not there
+        raise UserError(f"--against: {error}") from error
+
+
+def _errors(model: Any, answered: _Answered) -> tuple[NDArray[Any], NDArray[Any]]:
+    """CRPS and absolute error of each row, of grades in grades."""
+    import numpy as np
+
+    from diffor.bench.against import graded_crps
+
+    rows = answered.answers
+    if is_classifier(model):
+        return graded_crps(rows.truth, rows.probabilities), np.abs(rows.chosen - rows.truth).astype(np.float64)
+    return rows.crps, np.abs(rows.answered - rows.truth)
+
+
+def _record(one: Any) -> dict[str, Any]:
+    """A baseline as a line of a page's table."""
+    from diffor.reports.html import number
+
+    record: dict[str, Any] = {"Method": one.name}
+    for name, found in (("CRPS", one.crps), ("MAE", one.mae)):
+        ends = " to ".join(map(number, found.interval))
+        record |= {name: found.value, f"more {name}": f"{number(found.more)} ({ends})"}
+    return record
+
+
+def _held(answered: _Answered, coverage: float) -> tuple[int, int, int] | None:
+    """Rows that intervals hold, and from how many to how many those of a calibrated model would hold."""
+    from diffor.reports.evaluation.scores import calibrated_range
+
+    if answered.scores["coverage"][0] is None:  # a point covers nothing
+        return None
+    rows = answered.answers
+    inside = int(((rows.low <= rows.truth) & (rows.truth <= rows.high)).sum())
+    return inside, *calibrated_range(len(rows.truth), coverage)
+
+
+def _promise(inside: int, low: int, high: int, n_rows: int, coverage: float) -> str:
+    """Whether coverage agrees with its promise, in a sentence.
+
+    >>> print(_promise(70, 73, 84, 88, 0.9))
+    coverage: 90 % intervals hold 70 of 88 rows, fewer than the 73 to 84 of a calibrated model: they are too narrow
+    """
+    verdict = f"among the {low} to {high} of a calibrated model: as promised"
+    if not low <= inside <= high:
+        less, words = ("fewer", "narrow") if inside < low else ("more", "wide")
+        verdict = f"{less} than the {low} to {high} of a calibrated model: they are too {words}"
+    return f"coverage: {100 * coverage:g} % intervals hold {inside} of {n_rows} rows, {verdict}"
 
 
 @dataclass
@@ -94,20 +198,6 @@ class _Answered:
     scores: Scores
     tables: list[pd.DataFrame] = field(default_factory=list)
     predictions: list[Prediction] = field(default_factory=list)
-
-
-def _page_path(arguments: argparse.Namespace) -> Path | None:
-    """Where the page goes, if there is to be one that can be drawn and written."""
-    if arguments.report is None:
-        if arguments.force:
-            raise UsageError("--force is for --report, but no page is asked for; add --report PAGE.html")
-        return None
-    page = Path(arguments.report)
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"--report must be a page whose name ends in .html, but got {page}; rename it")
-    tables.check_output(page, arguments.force)
-    require_figures()
-    return page
 
 
 def _measure(
@@ -151,8 +241,9 @@ def _keeping(
 
 
 def _write_page(
-    page: Path, answered: _Answered, model: Any, folder: Path, data: Path, target: str, coverage: float
-) -> None:
+    page: Path, answered: _Answered, model: Any, folder: Path, data: Path, target: str, coverage: float,
+    compared: Sequence[Any] = (),
+) -> None:  # fmt: skip
     """Write the page about the answers, and say where it is."""
     import pandas as pd
 
@@ -183,6 +274,7 @@ def _write_page(
         statistic=answered.statistic,
         intervals=None if of_grades or model.conformal_ is None else _ends(shown),
         coverage=coverage,
+        against=[_record(one) for one in compared],
     )
     write_page(page, model_page(evaluation))
     print(f"the page is {page}", file=sys.stderr)

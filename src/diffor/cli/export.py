@@ -8,7 +8,7 @@ from typing import Any
 
 from diffor.cli.model_folder import is_classifier, load_model
 from diffor.cli.options import add_command, as_levels, as_share
-from diffor.cli.usage import UsageError, library_messages
+from diffor.errors import UserError
 from diffor.files import tables
 
 LEVELS = "0.05,0.25,0.5,0.75,0.95"
@@ -24,31 +24,29 @@ def add(commands: Any) -> None:
         "diffor export model --out model.onnx",
         "diffor export model --out model.onnx --coverage 0.8 --quantiles 0.1,0.5,0.9",
     )
-    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
-    command.add_argument("--out", required=True, metavar="FILE", help=".onnx file to write")
-    command.add_argument(
-        "--quantiles", type=as_levels, metavar="Q,...", help=f"levels of the output quantiles (default: {LEVELS})"
-    )
-    command.add_argument("--coverage", type=as_share, metavar="C", help="of the output interval (default: 0.9)")
-    command.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    argument = command.add_argument
+    argument("model", metavar="MODEL", help="folder that diffor fit wrote")
+    argument("--out", required=True, metavar="FILE", help=".onnx file to write")
+    argument("--quantiles", type=as_levels, metavar="Q,...", help=f"levels of the output quantiles (default: {LEVELS})")
+    argument("--coverage", type=as_share, metavar="C", help="of the output interval (default: 0.9)")
+    argument("--force", action="store_true", help="replace FILE if it exists")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the program and say what it reads and answers with."""
     out = Path(arguments.out)
     if out.suffix.lower() != ".onnx":
-        raise UsageError(f"{out} must end in .onnx, but it does not; rename it")
+        raise UserError(f"{out} must end in .onnx, but it does not; rename it")
     tables.check_output(out, arguments.force)
     model = load_model(Path(arguments.model), may_read_images=True)
     for option in ("quantiles", "coverage"):
         if is_classifier(model) and getattr(arguments, option) is not None:
-            raise UsageError(f"--{option} is for amounts, but MODEL predicts grades; leave it out")
+            raise UserError(f"--{option} is for amounts, but MODEL predicts grades; leave it out")
     from diffor.export import export_model
 
-    with library_messages():
-        facts = export_model(
-            model, out, quantiles=arguments.quantiles or as_levels(LEVELS), coverage=arguments.coverage or 0.9
-        )
+    facts = export_model(
+        model, out, quantiles=arguments.quantiles or as_levels(LEVELS), coverage=arguments.coverage or 0.9
+    )
     columns, images = facts["columns"], facts["images"]
     pixels = "" if images is None else f"an image of {images['side']} pixels a side, "
     print(f"{out}: {pixels}{len(columns['numbers'])} numbers and {len(columns['categories'])} categories in for each "

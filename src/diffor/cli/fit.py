@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor.cli.method_choice import DIFFOR, add_method_arguments, check_method_choice, method_settings
 from diffor.cli.model_folder import check_model_output, save_model, side_values
-from diffor.cli.options import add_command, as_count, as_names, as_seconds, as_seed
-from diffor.cli.stream import (
-    add_stream_arguments,
-    check_streamed,
-    is_streamed,
-    stream_of,
-    stream_summary,
-    streamed_grades,
-)
+from diffor.cli.options import about, add_command, as_count, as_names, as_seconds, as_seed, require_columns
+from diffor.cli.stream import add_stream_arguments, is_streamed, stream_of, stream_summary, streamed_grades
 from diffor.cli.table_facts import describe_table, kind_of, list_kinds
 from diffor.cli.target_column import find_grades, target_values
-from diffor.cli.usage import UsageError, library_messages, require_columns
+from diffor.errors import UserError
 from diffor.files import tables
 
 if TYPE_CHECKING:
@@ -41,69 +34,56 @@ def add(commands: Any) -> None:
         "diffor fit train.parquet --target quality --grades low,mid,high --drop id name --out model",
         "diffor fit train.csv --target price --calibration kept_out.csv --out model",
         "diffor fit train.csv --target watched --method d2q --method-setting n_groups=50 --duration length --out model",
-        "diffor fit views.csv --target watched --upper length --limit share --out model",
         "diffor fit 'data/*.parquet' --target watched --ids user_id video_id --epochs 2 --out model",
         "torchrun --nproc-per-node 4 -m diffor fit 'data/*.parquet' --target watched --checkpoint run --out model",
     )
     add_task_arguments(command)
-    command.add_argument("--valid", metavar="FILE", help="rows for early stopping (default: a tenth of DATA)")
-    command.add_argument(
+    argument = command.add_argument
+    argument("--valid", metavar="FILE", help="rows for early stopping (default: a tenth of DATA)")
+    argument(
         "--calibration", metavar="FILE", help="rows of their own, from which predict --coverage gets its guarantee"
     )
-    command.add_argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
+    argument("--time-limit", type=as_seconds, metavar="S", help="seconds of training at most")
     add_stream_arguments(command)
-    command.add_argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
-    command.add_argument(
-        "--diagnose", action="store_true", help="note how gradients of different times agree, for diffor diagnose --out"
-    )
-    command.add_argument(
-        "--log-to",
-        metavar="PLACE",
-        help="watch training: tensorboard:FOLDER, or mlflow:ADDRESS as in mlflow:sqlite:///a.db",
-    )
+    argument("--checkpoint", metavar="DIR", help="folder from which a stopped run is continued")
+    diagnose_help = "note how gradients of different times agree, for diffor diagnose --out"
+    argument("--diagnose", action="store_true", help=diagnose_help)
+    log_help = "watch training: tensorboard:FOLDER, or mlflow:ADDRESS as in mlflow:sqlite:///a.db"
+    argument("--log-to", metavar="PLACE", help=log_help)
 
 
 def add_task_arguments(command: argparse.ArgumentParser) -> None:
     """Add what says which model is to be made of which columns."""
-    command.add_argument(
-        "data",
-        metavar="DATA",
-        help="training rows: CSV (also .csv.gz) or Parquet; left out are columns without a name, and the paths beside "
-        "the features that embed wrote",
+    argument = command.add_argument
+    data_help = (
+        "training rows: CSV (also .csv.gz) or Parquet; left out are columns without a name, and the paths beside the "
+        "features that embed wrote"
     )
-    command.add_argument("--target", required=True, metavar="COL", help="column to predict")
-    command.add_argument("--out", required=True, metavar="MODEL", help="folder to save the model in")
-    command.add_argument(
-        "--preset", default="balanced", help="fast, balanced, accurate or paper (default: %(default)s)"
-    )
+    argument("data", metavar="DATA", help=data_help)
+    argument("--target", required=True, metavar="COL", help="column to predict")
+    argument("--out", required=True, metavar="MODEL", help="folder to save the model in")
+    argument("--preset", default="balanced", help="fast, balanced, accurate or paper (default: %(default)s)")
     add_method_arguments(command)
     kind = command.add_mutually_exclusive_group()
     kind.add_argument("--grades", type=as_names, metavar="A,B,...", help="the target is one of these, lowest first")
     kind.add_argument("--classify", action="store_true", help="the target's numbers are grades, not amounts")
-    command.add_argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="legal range of the target")
-    command.add_argument(
-        "--upper",
-        metavar="COL",
-        help="column of a limit of each row, which no answer exceeds; it stays a feature, too, unless --drop names it",
+    argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="legal range of the target")
+    upper_help = (
+        "column of a limit of each row, which no answer exceeds; it stays a feature, too, unless --drop names it"
     )
-    command.add_argument(
-        "--limit",
-        choices=("share",),
-        help="learn which share of --upper is reached; without it, --upper is for predict, where it cuts answers",
-    )
-    command.add_argument(
-        "--transform",
-        choices=("uniform", "quantile", "log"),
-        help="how the range is spread, for other methods than diffor (default: uniform)",
-    )
-    command.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
-    command.add_argument("--weight", metavar="COL", help="column that says how much each row counts")
-    command.add_argument("--no-prior", action="store_true", help="networks alone, not advised by trees and processes")
-    command.add_argument("--batch-size", type=as_count, metavar="N", help="rows of a step (default: the preset's)")
-    command.add_argument("--max-steps", type=as_count, metavar="N", help="training steps at most")
-    command.add_argument("--seed", type=as_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
-    command.add_argument("--force", action="store_true", help="replace MODEL if it exists")
-    command.add_argument("--quiet", action="store_true", help="print neither progress nor summary")
+    argument("--upper", metavar="COL", help=upper_help)
+    limit_help = "learn which share of --upper is reached; without it, --upper is for predict, where it cuts answers"
+    argument("--limit", choices=("share",), help=limit_help)
+    transform_help = "how the range is spread, for other methods than diffor (default: uniform)"
+    argument("--transform", choices=("uniform", "quantile", "log"), help=transform_help)
+    argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
+    argument("--weight", metavar="COL", help="column that says how much each row counts")
+    argument("--no-prior", action="store_true", help="networks alone, not advised by trees and processes")
+    argument("--batch-size", type=as_count, metavar="N", help="rows of a step (default: the preset's)")
+    argument("--max-steps", type=as_count, metavar="N", help="training steps at most")
+    argument("--seed", type=as_seed, default=0, metavar="N", help="random seed (default: %(default)s)")
+    argument("--force", action="store_true", help="replace MODEL if it exists")
+    argument("--quiet", action="store_true", help="print neither progress nor summary")
 
 
 @dataclass(frozen=True)
@@ -112,7 +92,6 @@ class Task:
 
     features: list[str]
     target: str
-    weight: str | None
     sides: dict[str, str]
     """Columns that the model needs beside the features, by what it calls them; they may be features, too."""
     grades: list[Any] | None
@@ -132,19 +111,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Train a model and save it."""
     out = Path(arguments.out)
     check_model_output(out, arguments.force, arguments.checkpoint)
-    _check_calibration_file(arguments)
-    check_log_target(arguments.log_to)
+    _check_options(arguments)
     check_method_choice(arguments)
     check_limit(arguments)
-    if arguments.diagnose and (arguments.method, arguments.preset) != (DIFFOR, "paper"):
-        raise UsageError("--diagnose is for the paper's chain, whose theory is measured, but --method is "
-                         f"{arguments.method} and --preset {arguments.preset}; leave it out")  # fmt: skip
-    if arguments.method == DIFFOR and arguments.transform is not None:
-        raise UsageError("--transform is for other methods, but --method is diffor, whose borders follow the "
-                         "data; leave it out")  # fmt: skip
-    if arguments.no_prior and (arguments.method != DIFFOR or arguments.preset == "paper"):
-        raise UsageError("--no-prior is for diffor's own presets, but --method is "
-                         f"{arguments.method} and --preset {arguments.preset}; leave it out")  # fmt: skip
     if is_streamed(arguments):
         _run_streamed(arguments, out)
         return
@@ -155,19 +124,55 @@ def run(arguments: argparse.Namespace) -> None:
         validation = {"X_val": others.features, "y_val": others.targets}
         validation |= {f"{side}_val": values for side, values in others.side.items()}
     calibration = None if arguments.calibration is None else _calibration_rows(table, task, arguments)
-    with library_messages():
-        model = make_estimator(arguments, task.grades)
-        if not arguments.quiet:
-            print("\n".join(introduce(arguments, table, task, rows)), flush=True)
-        model.fit(rows.features, rows.targets, rows.weights, **validation, **rows.side)
-        if calibration is not None:
-            model.conformalize(calibration.features, calibration.targets, **calibration.side)
+    model = make_estimator(arguments, task.grades)
+    if not arguments.quiet:
+        print("\n".join(_introduce(arguments, table, task, rows)), flush=True)
+    model.fit(rows.features, rows.targets, rows.weights, **validation, **rows.side)
+    if calibration is not None:
+        model.conformalize(calibration.features, calibration.targets, **calibration.side)
     save_model(model, out, notes_of(arguments, task.sides), arguments.force)
     if not arguments.quiet:
         print(_summary(model, [], out))
 
 
-def introduce(arguments: argparse.Namespace, table: pd.DataFrame, task: Task, rows: Rows) -> list[str]:
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Refuse, before any row is read, options that belong to another method, and places that are not to be used."""
+    from diffor.training.tracking import make_tracker
+
+    is_own, is_paper = arguments.method == DIFFOR, arguments.preset == "paper"
+    chosen = f"--method is {arguments.method} and --preset {arguments.preset}; leave it out"
+    if arguments.diagnose and not (is_own and is_paper):
+        raise UserError(f"--diagnose is for the paper's chain, whose theory is measured, but {chosen}")
+    if arguments.no_prior and (is_paper or not is_own):
+        raise UserError(f"--no-prior is for diffor's own presets, but {chosen}")
+    if arguments.transform is not None and is_own:
+        raise UserError(f"--transform is for other methods, since diffor's borders follow the data, but {chosen}")
+    make_tracker(arguments.log_to)
+    for option, given in (("DATA", arguments.data), ("--valid", arguments.valid)):
+        path = arguments.calibration
+        if None not in (given, path) and Path(given).resolve() == Path(path).resolve():
+            raise UserError(
+                f"--calibration must be rows that training does not see, but {path} is {option} too; "
+                "keep some rows out for it"
+            )
+
+
+def check_limit(arguments: argparse.Namespace) -> None:
+    """Refuse, before any row is read, half of what a limit of each row needs, and a range beside it."""
+    if arguments.upper is None and arguments.limit is not None:
+        raise UserError("--upper and --limit belong together, but only --limit share is given; add --upper COL")
+    if arguments.upper is not None and arguments.limit is None:
+        raise UserError(
+            "--upper and --limit belong together, but only --upper is given; add --limit share, or give --upper to "
+            "predict alone"
+        )
+    if arguments.upper is not None and arguments.bounds is not None:
+        raise UserError(
+            "--bounds is for one range of all rows, but --limit share ends it at each row's own limit; leave it out"
+        )
+
+
+def _introduce(arguments: argparse.Namespace, table: pd.DataFrame, task: Task, rows: Rows) -> list[str]:
     """What was read, as lines to print before training; columns and targets that cannot be learned are refused."""
     from diffor.core.grades import grade_codes
     from diffor.encoders import TabularInputs
@@ -191,40 +196,15 @@ def introduce(arguments: argparse.Namespace, table: pd.DataFrame, task: Task, ro
     return describe_table(table[task.features], table[task.target], scale, arguments.bounds is not None)
 
 
-def check_limit(arguments: argparse.Namespace) -> None:
-    """Refuse, before any row is read, half of what a limit of each row needs, and a range beside it."""
-    if (arguments.upper is None) != (arguments.limit is None):
-        given, absent = ("--limit share", "--upper COL") if arguments.upper is None else ("--upper", "--limit share")
-        raise UsageError(f"--upper and --limit belong together, but only {given} is given; add {absent}"
-                         + ("" if arguments.upper is None else ", or give --upper to predict alone"))  # fmt: skip
-    if arguments.upper is not None and arguments.bounds is not None:
-        raise UsageError("--bounds is for one range of all rows, but --limit share ends it at each row's own limit; "
-                         "leave it out")  # fmt: skip
-
-
-def check_log_target(place: str | None) -> None:
-    """Refuse, before any row is read, a place that figures cannot be written to."""
-    from diffor.training.tracking import make_tracker
-
-    try:
-        with library_messages():
-            make_tracker(place)
-    except ImportError as error:
-        raise UsageError(str(error)) from error
-
-
 def _run_streamed(arguments: argparse.Namespace, out: Path) -> None:
     """Train a model on files that are streamed, in one process or many, of which the first saves it."""
     from diffor.estimators.streamed_fit import fit_stream
     from diffor.training.distributed import World
 
-    check_streamed(arguments)
-    stream = stream_of(arguments)
-    with library_messages():
-        world = World.from_environment()
-        grades = streamed_grades(arguments)
-        _refuse_ranges(arguments, grades)
-        model = fit_stream(make_estimator(arguments, grades), stream, world)
+    stream, world = stream_of(arguments), World.from_environment()
+    grades = streamed_grades(arguments)
+    _refuse_ranges(arguments, grades)
+    model = fit_stream(make_estimator(arguments, grades), stream, world)
     if world.is_first:
         save_model(model, out, notes_of(arguments, dict(stream.sides)), arguments.force)
         if not arguments.quiet:
@@ -244,8 +224,7 @@ def read_training_rows(arguments: argparse.Namespace) -> tuple[pd.DataFrame, Tas
     table = tables.read_table(data)
     _leave_out_paths(table, arguments)
     task = _find_task(table, arguments, data)
-    weights = None if task.weight is None else _weight_values(table[task.weight], data)
-    return table, task, replace(_parts(table, task, data), weights=weights)
+    return table, task, _parts(table, task, data, arguments.weight)
 
 
 def _leave_out_paths(table: pd.DataFrame, arguments: argparse.Namespace) -> None:
@@ -258,64 +237,37 @@ def _leave_out_paths(table: pd.DataFrame, arguments: argparse.Namespace) -> None
         arguments.drop = [*arguments.drop, PATH_COLUMN]
 
 
-def _check_calibration_file(arguments: argparse.Namespace) -> None:
-    """Refuse rows that training sees as calibration rows: they would promise too much."""
-    if arguments.calibration is None:
-        return
-    path = Path(arguments.calibration)
-    for option, given in (("DATA", arguments.data), ("--valid", arguments.valid)):
-        if given is not None and Path(given).resolve() == path.resolve():
-            raise UsageError(
-                f"--calibration must be rows that training does not see, but {path} is {option} too; "
-                "keep some rows out for it"
-            )
-
-
 def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -> Task:
     names = [str(name) for name in table.columns]
     special = [arguments.target] if arguments.weight is None else [arguments.target, arguments.weight]
     sides = {side: column for side in ("duration", "upper") if (column := getattr(arguments, side)) is not None}
     require_columns([*special, *sides.values(), *arguments.drop], names, data)
     if len({*special, *arguments.drop}) < len(special) + len(set(arguments.drop)):
-        raise UsageError("--target, --weight and --drop must name different columns, but one is named twice")
+        raise UserError("--target, --weight and --drop must name different columns, but one is named twice")
     for side, column in sides.items():
         if column in special:
-            raise UsageError(f"--{side} must be another column than --target and --weight, but "
-                             f"{column!r} is named twice")  # fmt: skip
+            raise UserError(
+                f"--{side} must be another column than --target and --weight, but {column!r} is named twice"
+            )
     features = [name for name in names if name not in (*special, *arguments.drop)]
     if not features:
-        raise UsageError(f"{data} must have columns to predict from, but --target, --weight and --drop took all")
+        raise UserError(f"{data} must have columns to predict from, but --target, --weight and --drop took all")
     grades = find_grades(table[arguments.target], arguments.grades, arguments.classify)
     _refuse_ranges(arguments, grades)
-    return Task(features, arguments.target, arguments.weight, sides, grades)
+    return Task(features, arguments.target, sides, grades)
 
 
 def _refuse_ranges(arguments: argparse.Namespace, grades: list[Any] | None) -> None:
     """Refuse options of amounts where the target is a grade."""
     for option in ("bounds", "transform", "upper"):
         if grades is not None and getattr(arguments, option) is not None:
-            raise UsageError(f"--{option} is for amounts, but the target is a grade; leave it out")
+            raise UserError(f"--{option} is for amounts, but the target is a grade; leave it out")
 
 
-def _parts(table: pd.DataFrame, task: Task, data: Path) -> Rows:
+def _parts(table: pd.DataFrame, task: Task, data: Path, weight: str | None = None) -> Rows:
     side = {name: side_values(table[column], name, data) for name, column in task.sides.items()}
-    return Rows(table[task.features], target_values(table[task.target], task.grades, data), side)
-
-
-def _weight_values(column: pd.Series[Any], data: Path) -> NDArray[Any]:
-    import numpy as np
-
-    tables.check_numbers(column, data)
-    values = column.to_numpy(dtype="float64", na_value=np.nan)
-    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-    if len(wrong):
-        raise UsageError(
-            f"weight {column.name!r} must be a number from 0 on in every row of {data}, but {len(wrong)} rows "
-            f"break that, the first is row {wrong[0] + 1} with {values[wrong[0]]}; correct or remove them"
-        )
-    if not values.any():
-        raise UsageError(f"weight {column.name!r} must be positive in some row of {data}, but it is 0 in all")
-    return values
+    weights = None if weight is None else side_values(table[weight], "weight", data)
+    return Rows(table[task.features], target_values(table[task.target], task.grades, data), side, weights)
 
 
 def _further_rows(table: pd.DataFrame, task: Task, path: Path) -> Rows:
@@ -324,8 +276,7 @@ def _further_rows(table: pd.DataFrame, task: Task, path: Path) -> Rows:
     is_typed = {name: kind_of(table[name]) != "categorical" for name in wanted}  # numbers and times are recognised
     text = [name for name in wanted if not is_typed[name]]
     require_columns(wanted, tables.column_names(path), path)
-    rows = tables.read_table(path, text=text)
-    return _parts(rows, task, path)
+    return _parts(tables.read_table(path, text=text), task, path)
 
 
 def _calibration_rows(table: pd.DataFrame, task: Task, arguments: argparse.Namespace) -> Rows:
@@ -339,9 +290,8 @@ def _calibration_rows(table: pd.DataFrame, task: Task, arguments: argparse.Names
 
     path = Path(arguments.calibration)
     rows = _further_rows(table, task, path)
-    with library_messages():
-        inputs = TabularInputs().fit(table[task.features])
-    with library_messages(f"{path}: "):
+    inputs = TabularInputs().fit(table[task.features])
+    with about(f"{path}: "):
         inputs.transform(rows.features)
         if task.grades is None:
             low, high = arguments.bounds or (-np.inf, np.inf)

@@ -15,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 import diffor
 from diffor.cli import (
@@ -26,6 +26,7 @@ from diffor.cli import (
     distill,
     embed,
     evaluate,
+    explain,
     export,
     fit,
     methods,
@@ -37,9 +38,7 @@ from diffor.cli import (
     tune,
 )
 from diffor.cli.options import list_examples
-from diffor.cli.usage import UsageError
-from diffor.errors import did_you_mean
-from diffor.files.tables import DataError
+from diffor.errors import RowsWarning, UserError, did_you_mean
 
 OF_THE_SYSTEM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
                  errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ELOOP}  # fmt: skip
@@ -51,6 +50,7 @@ COMMANDS = (
     score,
     serve,
     evaluate,
+    explain,
     distill,
     export,
     diagnose,
@@ -76,7 +76,9 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
     except SystemExit as stop:  # --help, --version, and checks that failed
         return int(stop.code or 0)
-    except (UsageError, DataError) as error:
+    except (UserError, FloatingPointError, ImportError) as error:
+        if isinstance(error, ImportError) and "diffor[" not in str(error):  # what names its extra is told, no fault
+            raise
         print(f"diffor: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -119,10 +121,10 @@ def _print_nothing_more() -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises UsageError where argparse would print the usage and exit."""
+    """Raises UserError where argparse would print the usage and exit."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see {self.prog} --help")
+        raise UserError(f"{message}; see {self.prog} --help")
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -133,7 +135,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         for word in argv[1 : argv.index("--") if "--" in argv else None]:
             option = word.split("=")[0]
             if option.startswith("--") and option not in known:
-                raise UsageError(f"{argv[0]} has no option {option}{did_you_mean(option, known)}; "
+                raise UserError(f"{argv[0]} has no option {option}{did_you_mean(option, known)}; "
                                  f"see diffor {argv[0]} --help")  # fmt: skip
     return parser.parse_args(argv)
 
@@ -159,21 +161,21 @@ def _make_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Show warnings as one line each, without the place in the code."""
+    """Show warnings as one line each, without the place in the code; those of rows of several chunks as one."""
+    of_rows: dict[type[RowsWarning], list[RowsWarning]] = {}
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        print(f"diffor: warning: {message}", file=sys.stderr)
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if isinstance(message, RowsWarning):
+            of_rows.setdefault(type(message), []).append(message)
+        else:
+            print(f"diffor: warning: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
+        warnings.simplefilter("always", RowsWarning)
         warnings.showwarning = show
         yield
+    for kind, parts in of_rows.items():
+        print(f"diffor: warning: {kind.joined(parts)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import inspect
 import math
+from contextlib import suppress
 from typing import Any
 
-from diffor.cli.options import as_float
-from diffor.cli.usage import UsageError, library_messages
 from diffor.errors import UserError
 
 DIFFOR = "diffor"
@@ -26,47 +25,44 @@ PROBE_FEATURES = 8
 
 def add_method_arguments(command: argparse.ArgumentParser) -> None:
     """Add the options that choose a method and tell it its settings and columns."""
-    command.add_argument(
-        "--method", default=DIFFOR, metavar="NAME", help="see diffor methods for the list (default: %(default)s)"
+    argument = command.add_argument
+    argument("--method", default=DIFFOR, metavar="NAME", help="see diffor methods for the list (default: %(default)s)")
+    many: dict[str, Any] = {"nargs": "+", "action": "extend", "default": [], "type": _as_setting}
+    setting_help = "settings of another method than diffor, as n_bins=20 policy=uniform"
+    argument("--method-setting", **many, metavar="KEY=VALUE", help=setting_help)
+    duration_help = (
+        "column of the longest possible target, as the length of a video is for the time it is watched, in the "
+        "target's units; for methods that use it. It stays a feature, too, as d2q asks for, unless --drop names it"
     )
-    command.add_argument(
-        "--method-setting",
-        nargs="+",
-        action="extend",
-        default=[],
-        type=_as_setting,
-        metavar="KEY=VALUE",
-        help="settings of another method than diffor, as n_bins=20 policy=uniform",
-    )
-    command.add_argument(
-        "--duration",
-        metavar="COL",
-        help="column of the longest possible target, as the length of a video is for the time it is watched, in the "
-        "target's units; for methods that use it. It stays a feature, too, as d2q asks for, unless --drop names it",
-    )
+    argument("--duration", metavar="COL", help=duration_help)
 
 
 def check_method_choice(arguments: argparse.Namespace) -> None:
     """Refuse a method that does not exist, settings that are not its own, and a duration that it needs or ignores."""
-    settings = method_settings(arguments)
-    if arguments.method == DIFFOR:  # the packages that know the others stay out until the rows are read
-        if settings:
-            raise UsageError("--method-setting is for other methods, but --method is diffor; "
-                             "choose a --preset, or its settings in Python")  # fmt: skip
-        _refuse_duration(arguments)
-        return
-    from diffor.estimators.settings import Settings, check_method
-    from diffor.methods import METHODS
+    settings, name = method_settings(arguments), arguments.method
+    required: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
+    if name != DIFFOR:  # the packages that know the others stay out until they are asked for
+        from diffor.estimators.settings import Settings, check_method
+        from diffor.methods import METHODS
 
-    with library_messages():
-        check_method(Settings(method=arguments.method, method_settings=settings))
-    method = METHODS[arguments.method]
-    _check_values(arguments.method, method, settings)
-    if "duration" not in (*method.requires, *method.accepts):
-        _refuse_duration(arguments)
-    if "duration" in method.requires and arguments.duration is None:
-        raise UsageError(f"method {arguments.method!r} needs the column of the duration, but --duration is not "
-                         "given; add --duration COL")  # fmt: skip
+        check_method(Settings(method=name, method_settings=settings))
+        _check_values(name, METHODS[name], settings)
+        required, accepted = METHODS[name].requires, METHODS[name].accepts
+    elif settings:
+        raise UserError(
+            "--method-setting is for other methods, but --method is diffor; choose a --preset, or its settings in "
+            "Python"
+        )
+    if arguments.duration is not None and "duration" not in (*required, *accepted):
+        raise UserError(
+            f"--duration is for methods that use it, but {name!r} does not; leave it out: the column is a feature "
+            "anyway"
+        )
+    if arguments.duration is None and "duration" in required:
+        raise UserError(
+            f"method {name!r} needs the column of the duration, but --duration is not given; add --duration COL"
+        )
 
 
 def method_settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -74,14 +70,8 @@ def method_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     names = [name for name, _ in arguments.method_setting]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"--method-setting must name each setting once, but {name!r} stands twice")
+            raise UserError(f"--method-setting must name each setting once, but {name!r} stands twice")
     return dict(arguments.method_setting)
-
-
-def _refuse_duration(arguments: argparse.Namespace) -> None:
-    if arguments.duration is not None:
-        raise UsageError(f"--duration is for methods that use it, but {arguments.method!r} does not; leave it "
-                         "out: the column is a feature anyway")  # fmt: skip
 
 
 def _check_values(name: str, method: Any, settings: dict[str, Any]) -> None:
@@ -93,12 +83,12 @@ def _check_values(name: str, method: Any, settings: dict[str, Any]) -> None:
         is_flag = isinstance(value, bool) and bool not in allowed  # to Python, true is a whole number
         if not isinstance(value, tuple(allowed)) or is_flag:
             rule = " or ".join(WORDS.get(kind, kind) for kind in kinds)
-            raise UsageError(f"--method-setting {setting} of {name!r} must be {rule}, but got {value!r}")
+            raise UserError(f"--method-setting {setting} of {name!r} must be {rule}, but got {value!r}")
     try:
         method(PROBE_FEATURES, **settings)
     except (ValueError, TypeError, RuntimeError, ArithmeticError, AssertionError) as error:
         told = str(error) if isinstance(error, UserError) else f"it does not suit the method ({error}); change it"
-        raise UsageError(f"--method-setting of {name!r}: {told}") from error
+        raise UserError(f"--method-setting of {name!r}: {told}") from error
 
 
 def _as_setting(text: str) -> tuple[str, Any]:
@@ -110,11 +100,12 @@ def _as_setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not (name.strip().isidentifier() and equals and value.strip()):
         raise argparse.ArgumentTypeError(f"must be KEY=VALUE, as n_bins=20 is, but got {text!r}")
-    spelled = value.strip()
+    name, spelled = name.strip(), value.strip()
     plain = {"true": True, "false": False, "none": None}
     if spelled.lower() in plain:
-        return name.strip(), plain[spelled.lower()]
-    if spelled.lstrip("+-").isdecimal():
-        return name.strip(), int(spelled)
-    number = as_float(spelled)
-    return name.strip(), spelled if number is None or not math.isfinite(number) else number
+        return name, plain[spelled.lower()]
+    for kind in (int, float):
+        with suppress(ValueError):
+            if math.isfinite(number := kind(spelled)):
+                return name, number
+    return name, spelled

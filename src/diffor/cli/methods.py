@@ -8,14 +8,11 @@ import json
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.options import add_command
+from diffor.cli.options import WIDTH, add_command, table_row
 
 if TYPE_CHECKING:
     from diffor.core.method import Method
 
-WIDTH = 100
-"""Columns of a terminal that the table fits into."""
-GAP = "  "
 WORDS = {"value": "values", "grades": "grades"}
 COLUMNS = ("name", "predicts", "decides", "evidence")
 LEGEND = (
@@ -52,7 +49,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def describe_method(name: str, method: type[Method]) -> dict[str, Any]:
     """What a method says about itself, as JSON values."""
-
     arguments = [one for one in inspect.signature(method).parameters.values() if one.name != "n_features"]
     return {
         "name": name,
@@ -74,10 +70,10 @@ def describe_method(name: str, method: type[Method]) -> dict[str, Any]:
 def _table(facts: list[dict[str, Any]]) -> str:
     """One block for each family, in the order in which families first appear."""
     widths = [max(len(cells[place]) for cells in (COLUMNS, *map(_cells, facts))) for place in range(len(COLUMNS))]
-    lines = [_line(COLUMNS, "title; paper; needs", widths)]
+    lines = [table_row(COLUMNS, widths, "title; paper; needs")]
     for family in dict.fromkeys(fact["family"] for fact in facts):
         lines += ["", family]
-        lines += [_line(_cells(fact), _text(fact), widths) for fact in facts if fact["family"] == family]
+        lines += [table_row(_cells(fact), widths, _text(fact)) for fact in facts if fact["family"] == family]
     return "\n".join([*lines, "", textwrap.fill(LEGEND, WIDTH)])
 
 
@@ -94,10 +90,3 @@ def _text(fact: dict[str, Any]) -> str:
     if len(fact["tasks"]) == 1:
         parts.append(f"{WORDS[fact['tasks'][0]]} only")
     return "; ".join(parts)
-
-
-def _line(cells: tuple[str, ...], text: str, widths: list[int]) -> str:
-    """Cells in columns, and a text that is wrapped in what is left of the line."""
-    start = GAP + "".join(cell.ljust(width) + GAP for cell, width in zip(cells, widths, strict=True))
-    indent = " " * len(start)
-    return textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False)

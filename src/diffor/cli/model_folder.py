@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.usage import UsageError, library_messages, require_columns
-from diffor.errors import did_you_mean
+from diffor.cli.options import about, first_names, require_columns
+from diffor.errors import UserError, did_you_mean
 from diffor.files import tables
 from diffor.files.claims import wait_for
 from diffor.files.guarded import read_json_file, root_of
@@ -37,68 +37,80 @@ def check_model_output(out: Path, force: bool, checkpoint: str | None) -> None:
     wait_for(out)
     if out.exists() and not (force and (out / "config.json").is_file()):
         cure = "it is no model, so choose another" if force else "choose another or pass --force to replace it"
-        raise UsageError(f"{out} must not exist yet, but it does; {cure}")
+        raise UserError(f"{out} must not exist yet, but it does; {cure}")
     tables.check_parent(out)
     if checkpoint is None:
         return
     place = Path(checkpoint)
     if place.exists() and not place.is_dir():
-        raise UsageError(f"--checkpoint must be a folder, but {place} is a file; choose another")
+        raise UserError(f"--checkpoint must be a folder, but {place} is a file; choose another")
     if out.resolve() in (place.resolve(), *place.resolve().parents):
-        raise UsageError(f"--checkpoint must lie outside the model folder {out}, but got {place}; choose another")
+        raise UserError(f"--checkpoint must lie outside the model folder {out}, but got {place}; choose another")
 
 
 def save_model(model: Any, out: Path, notes: dict[str, Any] | None, force: bool) -> None:
     """Write a fitted model and, beside it, what is to be remembered of its columns, if anything is."""
     from diffor.training.checkpoint import save_folder
 
+    # In one step: a model that does not remember its target is half a one.
     beside = {} if notes is None else {NOTES: json.dumps(notes, indent=1).encode()}
     try:
-        # In one step: a model that does not remember its target is half a one.
         config, tensors = model.saved_state()
         save_folder(out, config, tensors, force, beside)
     except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror or error}; choose another") from error
+        raise UserError(f"{out} cannot be written: {error.strerror or error}; choose another") from error
 
 
 def load_model(folder: Path, may_read_images: bool = False) -> Estimator:
     """Read a model that knows its columns by name."""
     from diffor.estimators.api import load
 
-    with library_messages():
-        model = load(folder)
+    model = load(folder)
     if model.images_ is not None and not may_read_images:
-        raise UsageError(f"{folder} must read tables, but it reads images; ask it in Python, or fit a model on "
-                         "what diffor embed writes")  # fmt: skip
+        raise UserError(
+            f"{folder} must read tables, but it reads images; ask it in Python, or fit a model on what diffor embed "
+            "writes"
+        )
     if not all(isinstance(column.name, str) for column in model.inputs_.columns):
-        raise UsageError(f"{folder} must know its columns by name, but it was fitted on rows without names; "
-                         "fit it on a table with a header")  # fmt: skip
+        raise UserError(
+            f"{folder} must know its columns by name, but it was fitted on rows without names; fit it on a table with "
+            "a header"
+        )
     model.verbose = 0  # the command shows the progress over the whole file
     return model
 
 
-def read_notes(folder: Path) -> dict[str, Any]:
-    """What a model's folder remembers of its columns; FileNotFoundError where it remembers nothing.
+def read_notes(folder: Path) -> dict[str, Any] | None:
+    """What a model's folder remembers of its columns; None where it remembers nothing, as one that Python wrote.
 
     It may come from a stranger: only text is taken from it.
     """
     path = folder / NOTES
     if not os.path.lexists(path):
-        raise FileNotFoundError(path)
-    notes = read_json_file(path, root_of(folder))
-    RULE_OF_NOTES.check(notes, "")
+        return None
+    try:
+        notes = read_json_file(path, root_of(folder))
+        RULE_OF_NOTES.check(notes, "")
+    except ValueError as error:
+        raise UserError(
+            f"{path} must hold what diffor fit noted of the columns, but it is damaged; fit again, or delete it and "
+            "pass --target COL or --duration COL"
+        ) from error
     return dict(notes)
 
 
 def remembered_target(folder: Path) -> str:
     """The column that a model was fitted to predict."""
-    try:
-        target = read_notes(folder)["target"]
-    except FileNotFoundError:
-        raise UsageError(f"--target must be given, but {folder} does not remember one; add --target COL") from None
-    except ValueError as error:
-        raise UsageError(f"{folder / NOTES} must name the target, but it is damaged; pass --target COL") from error
-    return str(target)
+    notes = read_notes(folder)
+    if notes is None:
+        raise UserError(f"--target must be given, but {folder} does not remember one; add --target COL")
+    return str(notes["target"])
+
+
+def remembered_sides(folder: Path) -> dict[str, str] | None:
+    """The column of each side that a model was fitted with; None where its folder remembers nothing."""
+    notes = read_notes(folder)
+    return None if notes is None else dict(notes.get("side", {}))
 
 
 def side_columns(
@@ -114,11 +126,13 @@ def side_columns(
     name = model.settings_.method
     method = METHODS[name]
     if arguments.duration is not None and "duration" not in (*method.requires, *method.accepts):
-        raise UsageError(f"--duration is for methods that use it, but {folder} was fitted with {name!r}, "
-                         "which does not; leave it out")  # fmt: skip
+        raise UserError(
+            f"--duration is for methods that use it, but {folder} was fitted with {name!r}, which does not; leave "
+            "it out"
+        )
     limits = {side: column for side in LIMITS if (column := getattr(arguments, side)) is not None}
     if limits and is_classifier(model):
-        raise UsageError(f"--{next(iter(limits))} is for amounts, but MODEL predicts grades; leave it out")
+        raise UserError(f"--{next(iter(limits))} is for amounts, but MODEL predicts grades; leave it out")
     require_columns(list(limits.values()), names, data)
     given = limits if arguments.duration is None else {"duration": arguments.duration, **limits}
     required = [*method.requires, *(["upper"] if model.learns_share else [])]
@@ -131,24 +145,12 @@ def side_columns(
         columns = {side: column for side, column in remembered.items() if side in wanted} | given
     for side, column in columns.items():
         if column not in names:
-            has = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
             whose = "the model" if side in LIMITS else f"method {name!r}"
-            raise UsageError(
+            raise UserError(
                 f"{data} must have the column {column!r}{did_you_mean(column, names)}, the {side} that {whose} "
-                f"needs, but its columns are {has}; add it, or name another with --{side} COL"
+                f"needs, but its columns are {first_names(names)}; add it, or name another with --{side} COL"
             )
     return columns
-
-
-def remembered_sides(folder: Path) -> dict[str, str] | None:
-    """The column of each side that a model was fitted with; None where its folder remembers nothing."""
-    try:
-        return dict(read_notes(folder).get("side", {}))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise UsageError(f"{folder / NOTES} must name the side columns, but it is damaged; "
-                         "pass --duration COL, or --upper COL") from error  # fmt: skip
 
 
 def side_values(column: pd.Series[Any], side: str, data: Path, first: int = 0) -> NDArray[Any]:
@@ -164,7 +166,7 @@ def side_values(column: pd.Series[Any], side: str, data: Path, first: int = 0) -
     values = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(dtype="float64", na_value=np.nan)
     wrong = np.flatnonzero(~np.isfinite(values) | (values < 0))
     if len(wrong) and side not in LIMITS:
-        raise UsageError(
+        raise UserError(
             f"{side} {column.name!r} must be a finite number from 0 on in every row of {data}, but row "
             f"{first + int(wrong[0]) + 1} has {values[wrong[0]]}; correct or remove such rows"
         )
@@ -204,7 +206,7 @@ def answer_chunks(
     extra = [column for column in sides.values() if column not in (*numbers, *text)]
     for chunk in tables.read_chunks(data, [*numbers, *extra], text, keep, tables.CHUNK_ROWS, groups):
         side = {name: side_values(chunk.table[column], name, data, chunk.first) for name, column in sides.items()}
-        with library_messages(chunk.describe(data)):
+        with about(chunk.describe(data)):
             answers = answer(chunk.table.drop(columns=extra), **side)
         yield chunk, answers
 

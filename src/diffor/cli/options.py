@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from diffor.cli.usage import UsageError
+from diffor.errors import UserError, did_you_mean
+from diffor.files import tables
+
+T = TypeVar("T")
 
 
 def add_command(
@@ -29,9 +35,8 @@ def add_command(
 def add_effort(command: argparse.ArgumentParser) -> None:
     """Add the options that say how much work an answer is worth."""
     command.add_argument("--samples", type=as_count, metavar="N", help="samples per row (default: the model's)")
-    command.add_argument(
-        "--steps", type=as_count, metavar="N", help="denoiser calls of DiffoR's chain: fewer are quicker, less exact"
-    )
+    steps = "denoiser calls of DiffoR's chain: fewer are quicker, less exact"
+    command.add_argument("--steps", type=as_count, metavar="N", help=steps)
 
 
 def add_side_columns(command: argparse.ArgumentParser) -> None:
@@ -51,87 +56,108 @@ def list_examples(*lines: str) -> str:
     return "\n".join(["examples:", *(f"  {line}" for line in lines)])
 
 
-def as_count(text: str) -> int:
-    """A whole number from 1 on."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, but got {text!r}")
-    return int(text)
+def reader(rule: str, spelled: Callable[[str], T], allows: Callable[[T], bool]) -> Callable[[str], T]:
+    """What reads a word of the command line as argparse's types do, and refuses what breaks the rule.
+
+    >>> reader("be a digit", int, lambda number: 0 <= number <= 9)("7")
+    7
+    """
+
+    def read(text: str) -> T:
+        with suppress(ValueError):
+            value = spelled(text)
+            if allows(value):
+                return value
+        raise argparse.ArgumentTypeError(f"must {rule}, but got {text!r}")
+
+    return read
+
+
+def as_words(text: str) -> list[str]:
+    """The words between commas.
+
+    >>> as_words("low, mid, high")
+    ['low', 'mid', 'high']
+    """
+    return [part.strip() for part in text.split(",")]
+
+
+STATISTICS = ("median", "mean", "mode", "qwk", "native")
+
+as_count = reader("be a whole number from 1 on", int, lambda count: count >= 1)
+as_seed = reader("be a whole number from 0 to 4294967295", int, lambda seed: 0 <= seed < 2**32)
+as_seconds = reader("be a positive number of seconds", float, lambda seconds: 0 < seconds < math.inf)
+as_share = reader("lie between 0 and 1, as 0.9 does", float, lambda share: 0 < share < 1)
+as_list = reader("be names with commas between", as_words, lambda names: "" not in names)
+as_names = reader(
+    "list two or more different grades, lowest first, as low,mid,high",
+    as_words,
+    lambda names: len(names) >= 2 and "" not in names and len(set(names)) == len(names),
+)
+as_levels = reader(
+    "be different levels from 0 to 1 with commas between, as 0.05,0.5,0.95 are",
+    lambda text: [float(part) for part in text.split(",")],
+    lambda levels: len(set(levels)) == len(levels) and all(0 <= level <= 1 for level in levels),
+)
+as_statistic = reader(
+    "be median, mean, mode, qwk, native or a level from 0 to 1",
+    lambda text: text if text in STATISTICS else float(text),
+    lambda statistic: isinstance(statistic, str) or 0 <= statistic <= 1,
+)
 
 
 def require_folder(origin: str, path: str | None) -> None:
     """Refuse a folder that was named but does not exist."""
     if path and not Path(path).is_dir():
-        raise UsageError(f"{origin} must be an existing folder, but {path} is none; check the path")
+        raise UserError(f"{origin} must be an existing folder, but {path} is none; check the path")
 
 
-def as_seed(text: str) -> int:
-    """A whole number that all random generators accept."""
-    if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 4294967295, but got {text!r}")
-    return int(text)
+def check_page(arguments: argparse.Namespace) -> Path | None:
+    """Where the page goes, if there is to be one that can be drawn and written."""
+    from diffor.reports.plots import require_matplotlib
 
-
-def as_seconds(text: str) -> float:
-    """A positive and finite number."""
-    value = as_float(text)
-    if value is None or not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, but got {text!r}")
-    return value
-
-
-def as_share(text: str) -> float:
-    """A number between 0 and 1, both excluded."""
-    value = as_float(text)
-    if value is None or not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"must lie between 0 and 1, as 0.9 does, but got {text!r}")
-    return value
-
-
-def as_levels(text: str) -> list[float]:
-    """Different numbers from 0 to 1.
-
-    >>> as_levels("0.05,.5,0.95")
-    [0.05, 0.5, 0.95]
-    """
-    levels = [as_float(part) for part in text.split(",")]
-    known = [level for level in levels if level is not None and 0 <= level <= 1]
-    if len(set(known)) < len(levels):
-        raise argparse.ArgumentTypeError(
-            f"must be different levels from 0 to 1 with commas between, as 0.05,0.5,0.95 are, but got {text!r}"
-        )
-    return known
-
-
-def as_statistic(text: str) -> str | float:
-    """The name of a statistic, or the level of a quantile.
-
-    >>> as_statistic("native"), as_statistic("0.9")
-    ('native', 0.9)
-    """
-    level = as_float(text)
-    if text in ("median", "mean", "mode", "qwk", "native") or (level is not None and 0 <= level <= 1):
-        return text if level is None else level
-    known = "median, mean, mode, qwk, native or a level from 0 to 1"
-    raise argparse.ArgumentTypeError(f"must be {known}, but got {text!r}")
-
-
-def as_names(text: str) -> list[str]:
-    """Two or more different names.
-
-    >>> as_names("low, mid, high")
-    ['low', 'mid', 'high']
-    """
-    names = [part.strip() for part in text.split(",")]
-    if len(names) < 2 or "" in names or len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(
-            f"must list two or more different grades, lowest first, as low,mid,high, but got {text!r}"
-        )
-    return names
-
-
-def as_float(text: str) -> float | None:
-    """The number that a text spells, or None."""
-    try:
-        return float(text)
-    except ValueError:
+    if arguments.report is None:
+        if arguments.force:
+            raise UserError("--force is for --report, but no page is asked for; add --report PAGE.html")
         return None
+    page = Path(arguments.report)
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"--report must be a page whose name ends in .html, but got {page}; rename it")
+    tables.check_output(page, arguments.force)
+    require_matplotlib()
+    return page
+
+
+def require_columns(wanted: Sequence[str], known: Sequence[str], data: Path) -> None:
+    """Refuse a file that lacks wanted columns, naming those that may be meant."""
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        shown = ", ".join(f"{name!r}{did_you_mean(name, known)}" for name in missing[:5])
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise UserError(
+            f"{data} must have the column {shown}{more}, but its columns are {first_names(known)}; check the names"
+        )
+
+
+WIDTH = 100
+"""Columns of a terminal that tables fit into."""
+
+
+def table_row(cells: Sequence[str], widths: Sequence[int], text: str) -> str:
+    """Cells in columns, and a text that is wrapped in what is left of the line."""
+    start = "  " + "".join(f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
+    return textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_on_hyphens=False)
+
+
+@contextmanager
+def about(where: str) -> Iterator[None]:
+    """Say of what the library refuses where it stands."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(where + str(error)) from error
+
+
+def first_names(names: Sequence[str], most: int = 8) -> str:
+    """The first of some names, for messages."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor.cli.bench import compute_features, run_cells
-from diffor.cli.options import add_command, as_count, as_seed, require_folder
-from diffor.cli.usage import UsageError, library_messages, require_figures
+from diffor.cli.options import add_command, as_count, as_list, as_seed, require_folder
+from diffor.errors import UserError
 from diffor.files import tables
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ def add(commands: Any) -> None:
         "diffor reproduce times --size small --root DATA",
         "diffor reproduce tables --size paper --root DATA --methods diffor-paper,method:or-cnn --weights resnet50.pth",
     )
-    command.add_argument("name", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}")
-    command.add_argument("--root", metavar="DIR", help="folder of the data sets that are read from files")
-    command.add_argument("--out", default="reproduction", metavar="DIR", help="folder to write (default: %(default)s)")
+    argument = command.add_argument
+    argument("name", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}")
+    argument("--root", metavar="DIR", help="folder of the data sets that are read from files")
+    argument("--out", default="reproduction", metavar="DIR", help="folder to write (default: %(default)s)")
     size = command.add_mutually_exclusive_group()
     sizes = (
         "paper: its settings, epochs and networks, for a GPU; small: hours on two cores; quick: minutes, which shows "
@@ -52,31 +53,31 @@ def add(commands: Any) -> None:
     )
     size.add_argument("--size", choices=SIZES, default="paper", help=sizes)
     size.add_argument("--quick", dest="size", action="store_const", const="quick", help="the same as --size quick")
-    command.add_argument("--jobs", type=as_count, default=1, metavar="N", help="cells at a time (default: %(default)s)")
-    command.add_argument("--methods", type=_as_list, metavar="A,B", help="methods to run (default: all)")
+    argument("--jobs", type=as_count, default=1, metavar="N", help="cells at a time (default: %(default)s)")
+    argument("--methods", type=as_list, metavar="A,B", help="methods to run (default: all)")
     seeds = "seeds of sets that are divided by chance, in place of the run files'"
-    command.add_argument("--seeds", type=as_count, metavar="N", help=seeds)
-    command.add_argument("--epochs", type=as_count, metavar="N", help="epochs in place of the paper's 50 and 100")
-    command.add_argument(
-        "--encoder", metavar="NAME", help="network of images in place of resnet50, from random weights"
-    )
-    command.add_argument("--weights", metavar="FILE", help="first weights of the network of images")
+    argument("--seeds", type=as_count, metavar="N", help=seeds)
+    argument("--epochs", type=as_count, metavar="N", help="epochs in place of the paper's 50 and 100")
+    argument("--encoder", metavar="NAME", help="network of images in place of resnet50, from random weights")
+    argument("--weights", metavar="FILE", help="first weights of the network of images")
     seed = "random seed of latent and paradigms; run files have their own (default: %(default)s)"
-    command.add_argument("--seed", type=as_seed, default=0, metavar="N", help=seed)
-    command.add_argument("--force", action="store_true", help="replace page and numbers if they exist")
+    argument("--seed", type=as_seed, default=0, metavar="N", help=seed)
+    argument("--force", action="store_true", help="replace page and numbers if they exist")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run what is left of the experiment, print its findings and write them."""
+    from diffor.reports.plots import require_matplotlib
+
     require_folder("--root", arguments.root)
     folder, size = Path(arguments.out), None if arguments.size == "paper" else arguments.size
     stem = arguments.name if size is None else f"{arguments.name}-{size}"
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out must be a folder, but {folder} is a file; name another")
+        raise UserError(f"--out must be a folder, but {folder} is a file; name another")
     if folder.is_dir():
         for ending in (".html", ".json"):
             tables.check_output(folder / f"{stem}{ending}", arguments.force)
-    require_figures()
+    require_matplotlib()
     findings = _findings(arguments, size, folder / f"{stem}.jsonl")
     if size == QUICK:
         from diffor.paper.experiments.smoke import smoke_test
@@ -94,7 +95,7 @@ def _findings(arguments: argparse.Namespace, size: str | None, lines: Path) -> F
 
     beside = [name for name in OPTIONS if getattr(arguments, name) is not None]
     if beside and arguments.name not in GRIDS:
-        raise UsageError(f"--{beside[0]} is for {', '.join(GRIDS)}, but got it with {arguments.name}; leave it out")
+        raise UserError(f"--{beside[0]} is for {', '.join(GRIDS)}, but got it with {arguments.name}; leave it out")
     if arguments.name in GRIDS:
         return _run_grid(GRIDS[arguments.name], arguments, size, lines)
     if arguments.name == "paradigms":
@@ -109,8 +110,7 @@ def _findings(arguments: argparse.Namespace, size: str | None, lines: Path) -> F
     tried = DATASETS_TRIED[-1:] if size == "quick" else DATASETS_TRIED
     dataset = next(name for name in tried if find_state(name, root) != NOT_FOUND)
     print(f"training on {dataset}, and once more without training", file=sys.stderr, flush=True)
-    with library_messages():
-        return run_latent(dataset, arguments.root, size, arguments.seed)
+    return run_latent(dataset, arguments.root, size, arguments.seed)
 
 
 def _run_grid(grid: Grid, arguments: argparse.Namespace, size: str | None, out: Path) -> Findings:
@@ -126,8 +126,9 @@ def _run_grid(grid: Grid, arguments: argparse.Namespace, size: str | None, out: 
         plans = options.apply(plans, arguments.root)
     if not plans:
         below = f" below {arguments.root}" if arguments.root else ", and --root is not given"
-        raise UsageError(f"{grid.name} needs at least one of its data sets, but none is found{below}; "
-                         "see diffor datasets")  # fmt: skip
+        raise UserError(
+            f"{grid.name} needs at least one of its data sets, but none is found{below}; see diffor datasets"
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     wanted = set()
     for plan in plans:
@@ -143,19 +144,15 @@ def _run_grid(grid: Grid, arguments: argparse.Namespace, size: str | None, out: 
     return _read(grid, {place: line for place, line in latest_cells(lines).items() if place in wanted})
 
 
-def _as_list(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
 def _read(grid: Grid, cells: Cells) -> Findings:
     failed = [line for line in cells.values() if line["status"] != "ok"]
     if failed:
         print(f"{len(failed)} of {len(cells)} cells failed, the first with: {failed[0]['error']}", file=sys.stderr)
     if len(failed) == len(cells):
-        raise UsageError(f"{grid.name} needs at least one cell that ends well, but all {len(cells)} failed; "
-                         "the lines say why")  # fmt: skip
-    with library_messages():
-        return grid.read({place: line for place, line in cells.items() if line["status"] == "ok"})
+        raise UserError(
+            f"{grid.name} needs at least one cell that ends well, but all {len(cells)} failed; the lines say why"
+        )
+    return grid.read({place: line for place, line in cells.items() if line["status"] == "ok"})
 
 
 def _with_found(plan: Plan, root: str | None) -> Plan | None:

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from diffor.cli.model_folder import NOTES, answer_chunks
 from diffor.cli.options import add_command, as_count
 from diffor.cli.predict import RowAnswerer, add_answer_options, beside_kept
-from diffor.cli.usage import UsageError
+from diffor.errors import UserError
 from diffor.files import tables
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from diffor.serving.scoring.output_folder import Summary
     from diffor.serving.scoring.shards import Answer, Job, Outcome, Shard
 
 NOT_ANSWERED = ("command", "run", "model", "inputs", "out", "engine", "workers", "address", "force", "quiet")
@@ -41,53 +40,46 @@ def add(commands: Any) -> None:
         "diffor score model 'in/**/*.parquet' --out out --keep id --coverage 0.9 --workers 8",
         "diffor score model 'in/*.parquet' --out out --engine ray --address auto",
     )
-    command.add_argument("model", metavar="MODEL", help="folder that diffor fit wrote")
-    command.add_argument(
-        "inputs", nargs="+", metavar="FILES", help="Parquet or CSV files, or patterns of them; ** goes into folders"
-    )
-    command.add_argument("--out", required=True, metavar="DIR", help="folder of Parquet files to write")
-    command.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="processes of this machine (default), or Ray"
-    )
-    command.add_argument(
-        "--workers", type=as_count, metavar="N", help="processes of one thread each (default: as many as cores)"
-    )
-    command.add_argument("--address", metavar="A", help="running Ray to use, or auto (default: start one here)")
+    argument = command.add_argument
+    argument("model", metavar="MODEL", help="folder that diffor fit wrote")
+    inputs_help = "Parquet or CSV files, or patterns of them; ** goes into folders"
+    argument("inputs", nargs="+", metavar="FILES", help=inputs_help)
+    argument("--out", required=True, metavar="DIR", help="folder of Parquet files to write")
+    engine_help = "processes of this machine (default), or Ray"
+    argument("--engine", choices=("local", "ray"), default="local", help=engine_help)
+    argument("--workers", type=as_count, metavar="N", help="processes of one thread each (default: as many as cores)")
+    argument("--address", metavar="A", help="running Ray to use, or auto (default: start one here)")
     add_answer_options(command)
-    command.add_argument("--force", action="store_true", help="start over, in the folder of another run")
-    command.add_argument("--quiet", action="store_true", help="print neither progress nor summary")
+    argument("--force", action="store_true", help="start over, in the folder of another run")
+    argument("--quiet", action="store_true", help="print neither progress nor summary")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the answers for the rows of files, shard by shard, or the rest of them."""
-    from diffor.serving.scoring.output_folder import (
-        SUCCESS,
-        check_folder,
-        describe_run,
-        finish,
-        name_run,
-        opened_folder,
-    )
+    from diffor.serving.scoring import output_folder
     from diffor.serving.scoring.shards import Job, committed_rows, find_inputs, plan_shards
 
     if arguments.address is not None and arguments.engine != "ray":
-        raise UsageError(f"--address is for --engine ray, but got --engine {arguments.engine}; leave it out")
+        raise UserError(f"--address is for --engine ray, but got --engine {arguments.engine}; leave it out")
     inputs, folder = find_inputs(arguments.inputs), Path(os.path.abspath(arguments.out))
-    check_folder(folder, inputs)
+    output_folder.check_folder(folder, inputs)
     options = {name: value for name, value in vars(arguments).items() if name not in NOT_ANSWERED}
     work = ShardWork(argparse.Namespace(**options, model=os.path.abspath(arguments.model)))
     work.check(inputs)
     shards = plan_shards(inputs)
-    plan = describe_run(Path(work.arguments.model), NOTES, options, inputs, shards)
-    job = Job(work, folder, name_run(plan))
-    with opened_folder(folder, plan, arguments.force):
+    plan = output_folder.describe_run(Path(work.arguments.model), NOTES, options, inputs, shards)
+    job = Job(work, folder, output_folder.name_run(plan))
+    with output_folder.opened_folder(folder, plan, arguments.force):
         rest = [shard for shard in shards if committed_rows(job, shard) is None]
         if rest:
-            (folder / SUCCESS).unlink(missing_ok=True)
+            (folder / output_folder.SUCCESS).unlink(missing_ok=True)
             _score(job, shards, rest, arguments)
-        summary = finish(job, shards, inputs)
+        summary = output_folder.finish(job, shards, inputs)
     if not arguments.quiet:
-        print(_show(summary, len(rest), arguments.out))
+        print(f"inputs           {summary.inputs}")
+        print(f"shards           {summary.shards} ({len(rest)} now, {summary.shards - len(rest)} before)")
+        print(f"rows             {summary.rows_in} in, {summary.rows_out} out")
+        print(f"written to       {arguments.out}")
 
 
 @dataclass(frozen=True)
@@ -137,7 +129,7 @@ def _score(job: Job, shards: Sequence[Shard], rest: Sequence[Shard], arguments: 
     if failures:
         more = f"; and {len(failures) - MAX_SHOWN} more" if len(failures) > MAX_SHOWN else ""
         left = "the others are done" if len(failures) < MAX_FAILURES else f"stopped after {MAX_FAILURES}"
-        raise UsageError(f"{len(failures)} of {len(shards)} shards failed, {left}; start again to do the rest. "
+        raise UserError(f"{len(failures)} of {len(shards)} shards failed, {left}; start again to do the rest. "
                          f"{'; '.join(failures[:MAX_SHOWN])}{more}")  # fmt: skip
 
 
@@ -148,12 +140,3 @@ def _outcomes(job: Job, rest: Sequence[Shard], arguments: argparse.Namespace) ->
     if arguments.engine == "ray":
         return score_on_ray(job, rest, arguments.workers, arguments.address or os.environ.get("RAY_ADDRESS"))
     return score_on_processes(job, rest, arguments.workers or os.cpu_count() or 1)
-
-
-def _show(summary: Summary, n_now: int, out: str) -> str:
-    return "\n".join([
-        f"inputs           {summary.inputs}",
-        f"shards           {summary.shards} ({n_now} now, {summary.shards - n_now} before)",
-        f"rows             {summary.rows_in} in, {summary.rows_out} out",
-        f"written to       {out}",
-    ])  # fmt: skip

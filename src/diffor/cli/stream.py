@@ -6,73 +6,62 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.options import as_count
+from diffor.cli.options import as_count, require_columns
 from diffor.cli.target_column import find_grades
-from diffor.cli.usage import UsageError, library_messages, require_columns
+from diffor.errors import UserError
 
 if TYPE_CHECKING:
     from diffor.estimators.streamed_fit import Stream
 
-OF_STREAMS = {"epochs": "--epochs", "ids": "--ids", "hash_buckets": "--hash-buckets", "shards": "--shards"}
+OF_STREAMS = ("epochs", "ids", "hash_buckets", "shards")
 NOT_OF_STREAMS = {
-    "valid": ("--valid", "validation rows are drawn from DATA, so leave it out"),
-    "upper": ("--upper", "write the share of the limit into a column and make it the target, with --bounds 0 1"),
-    "calibration": ("--calibration", "calibrate the model in Python, with conformalize, when it is fitted"),
+    "upper": "write the share of the limit into a column and make it the target, with --bounds 0 1",
+    "valid": "validation rows are drawn from DATA, so leave it out",
+    "calibration": "calibrate the model in Python, with conformalize, when it is fitted",
 }
 
 
 def add_stream_arguments(command: argparse.ArgumentParser) -> None:
     """Add what only streamed files need."""
-    streamed = command.add_argument_group(
-        "streamed files",
-        "a folder or a quoted pattern of Parquet files as DATA is streamed, whatever its size, also by torchrun",
+    group = "a folder or a quoted pattern of Parquet files as DATA is streamed, whatever its size, also by torchrun"
+    argument = command.add_argument_group("streamed files", group).add_argument
+    argument("--epochs", type=as_count, metavar="N", help="times that all rows are learned from (default: 1)")
+    argument("--ids", nargs="+", metavar="COL", help="columns whose numbers are names: users, items")
+    buckets_help = (
+        "rows of the tables for ids that are too many to be listed, over 100,000 (default: about their number, "
+        "131,072 to 1,048,576)"
     )
-    streamed.add_argument(
-        "--epochs", type=as_count, metavar="N", help="times that all rows are learned from (default: 1)"
+    argument("--hash-buckets", type=as_count, metavar="N", help=buckets_help)
+    shards_help = (
+        "parts of a batch that processes share, each of --batch-size rows: at most so many processes are of use "
+        "(default: their number when the run begins)"
     )
-    streamed.add_argument("--ids", nargs="+", metavar="COL", help="columns whose numbers are names: users, items")
-    streamed.add_argument(
-        "--hash-buckets",
-        type=as_count,
-        metavar="N",
-        help="rows of the tables for ids that are too many to be listed, over 100,000 (default: about their number, "
-        "131,072 to 1,048,576)",
-    )
-    streamed.add_argument(
-        "--shards",
-        type=as_count,
-        metavar="N",
-        help="parts of a batch that processes share, each of --batch-size rows: at most so many processes are of use "
-        "(default: their number when the run begins)",
-    )
+    argument("--shards", type=as_count, metavar="N", help=shards_help)
 
 
 def is_streamed(arguments: argparse.Namespace) -> bool:
-    """Whether DATA is streamed; what only streams can do is refused where it is not."""
+    """Whether DATA is streamed; what cannot be done with it as it is read is refused."""
     from diffor.training.streaming.parquet_table import is_stream
 
     if is_stream(arguments.data) or (arguments.epochs is not None and arguments.data.endswith((".parquet", ".pq"))):
+        for name, cure in NOT_OF_STREAMS.items():
+            if getattr(arguments, name) is not None:
+                raise UserError(
+                    f"--{name} is for files that are read as a whole, but {arguments.data} is streamed; {cure}"
+                )
         return True
-    for name, option in OF_STREAMS.items():
+    for name in OF_STREAMS:
         if getattr(arguments, name) is not None:
-            raise UsageError(
-                f"{option} is for Parquet files that are streamed, but {arguments.data} is read as a whole; "
-                "pass a folder or a quoted pattern of Parquet files, or leave it out"
+            raise UserError(
+                f"--{name.replace('_', '-')} is for Parquet files that are streamed, but {arguments.data} is read as "
+                "a whole; pass a folder or a quoted pattern of Parquet files, or leave it out"
             )
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise UsageError(
+        raise UserError(
             f"several processes must stream Parquet files, but {arguments.data} is read as a whole; pass a folder "
             "or a quoted pattern of Parquet files, or start a single process"
         )
     return False
-
-
-def check_streamed(arguments: argparse.Namespace) -> None:
-    """Refuse what streams cannot do."""
-    for name, (option, cure) in NOT_OF_STREAMS.items():
-        if getattr(arguments, name) is not None:
-            raise UsageError(f"{option} is for files that are read as a whole, but {arguments.data} is streamed; "
-                             f"{cure}")  # fmt: skip
 
 
 def streamed_grades(arguments: argparse.Namespace) -> list[Any] | None:
@@ -93,18 +82,17 @@ def stream_of(arguments: argparse.Namespace) -> Stream:
     """What the arguments say about the files."""
     from diffor.estimators.streamed_fit import Stream
 
-    with library_messages():
-        return Stream(
-            arguments.data,
-            arguments.target,
-            weight=arguments.weight,
-            drop=tuple(arguments.drop),
-            ids=tuple(arguments.ids or ()),
-            sides={} if arguments.duration is None else {"duration": arguments.duration},
-            epochs=arguments.epochs or 1,
-            shards=arguments.shards,
-            hash_buckets=arguments.hash_buckets,
-        )
+    return Stream(
+        arguments.data,
+        arguments.target,
+        weight=arguments.weight,
+        drop=tuple(arguments.drop),
+        ids=tuple(arguments.ids or ()),
+        sides={} if arguments.duration is None else {"duration": arguments.duration},
+        epochs=arguments.epochs or 1,
+        shards=arguments.shards,
+        hash_buckets=arguments.hash_buckets,
+    )
 
 
 def stream_summary(model: Any, n_processes: int) -> list[str]:

@@ -73,7 +73,7 @@ def describe_target(column: pd.Series[Any], scale: tuple[float, float] | list[An
         shown = shown if len(shown) <= MAX_GRADES else [*shown[:6], "...", *shown[-3:]]
         return f"{column.name}, {len(scale)} grades: {' < '.join(shown)}"
     values = column.astype("float64")
-    source = "by --bounds" if is_told else "taken from these rows: no answer leaves it; --bounds LOW HIGH sets another"
+    source = "by --bounds" if is_told else "taken from these rows: no answer leaves it"
     found = f"{column.name}, {values.min():.6g} to {values.max():.6g}"
     if scale is None:
         return f"{found}; range of answers 0 to the limit of each row"

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor.cli.model_folder import is_classifier
-from diffor.cli.options import as_float
-from diffor.cli.usage import UsageError
+from diffor.errors import UserError
 from diffor.files import tables
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def find_grades(column: pd.Series[Any], listed: Sequence[str] | None, classify: 
     if classify and pd.api.types.is_bool_dtype(column.dtype):
         return ["False", "True"]
     found = [str(value) for value in column.dropna().unique()[:5]]
-    raise UsageError(
+    raise UserError(
         f"target {column.name!r} must hold numbers unless its grades are listed, but it holds "
         f"{', '.join(map(repr, found))}; pass --grades with all of them, lowest first"
     )
@@ -42,7 +41,12 @@ def find_grades(column: pd.Series[Any], listed: Sequence[str] | None, classify: 
 
 def target_values(column: pd.Series[Any], grades: Sequence[Any] | None, data: Path) -> NDArray[Any]:
     """The targets as numbers, or as text where the grades are; all must be known. **Shape:** ``(n,)``."""
-    _refuse_missing(column, data)
+    missing = column.isna().to_numpy().nonzero()[0]
+    if len(missing):
+        raise UserError(
+            f"target {column.name!r} must be known in every row of {data}, but {len(missing)} of {len(column)} "
+            f"rows have none, the first is row {missing[0] + 1}; remove these rows"
+        )
     if grades is None or not isinstance(grades[0], str):
         tables.check_numbers(column, data)
         return column.to_numpy(dtype="float64")
@@ -58,33 +62,25 @@ def _is_amount(column: pd.Series[Any]) -> bool:
 
 
 def _as_numeric_grades(grades: Sequence[str], column: pd.Series[Any]) -> list[Any]:
-    numbers = [as_float(grade) for grade in grades]
-    known = [number for number in numbers if number is not None]
-    if len(known) < len(numbers):
-        wrong = grades[numbers.index(None)]
-        raise UsageError(f"--grades must be numbers as target {column.name!r} holds them, but got {wrong!r}; "
-                         "list the numbers, lowest first")  # fmt: skip
-    return [int(number) for number in known] if all(number.is_integer() for number in known) else known
+    try:
+        numbers = [float(grade) for grade in grades]
+    except ValueError:
+        raise UserError(
+            f"--grades must be numbers as target {column.name!r} holds them, but got {','.join(grades)}; list the "
+            "numbers, lowest first"
+        ) from None
+    return [int(number) for number in numbers] if all(number.is_integer() for number in numbers) else numbers
 
 
 def _whole_grades(column: pd.Series[Any]) -> list[Any]:
     values = column.dropna().astype("float64")
     fractions = values[values % 1 != 0]
     if len(fractions):
-        raise UsageError(
+        raise UserError(
             f"--classify needs whole numbers in target {column.name!r}, but got {fractions.iloc[0]}; "
             "list the grades with --grades, or leave --classify out to predict an amount"
         )
     return [int(value) for value in sorted(values.unique())]
-
-
-def _refuse_missing(column: pd.Series[Any], data: Path) -> None:
-    missing = column.isna().to_numpy().nonzero()[0]
-    if len(missing):
-        raise UsageError(
-            f"target {column.name!r} must be known in every row of {data}, but {len(missing)} of {len(column)} "
-            f"rows have none, the first is row {missing[0] + 1}; remove these rows"
-        )
 
 
 def true_targets(model: Any, target: str, data: Path) -> NDArray[Any]:
@@ -101,7 +97,7 @@ def true_targets(model: Any, target: str, data: Path) -> NDArray[Any]:
     places: NDArray[Any] = pd.Index(grades).get_indexer(pd.Index(values))
     wrong = (places < 0).nonzero()[0]
     if len(wrong):
-        raise UsageError(
+        raise UserError(
             f"target {target!r} must hold the model's grades {', '.join(map(str, listed or []))}, but "
             f"{len(wrong)} of {len(values)} rows do not, the first is row {wrong[0] + 1} with {values[wrong[0]]!r}; "
             "remove or correct these rows"

@@ -1,4 +1,4 @@
-"""Distributions in a range of each row's own: cut to it once it is known, or stretched over it."""
+"""Distributions once part is known: each row's value lies in a range of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class RowCdf(CdfPrediction):
-    """A distribution function whose rows have knots of their own: all that a :class:`CdfPrediction` answers.
+    """A distribution function whose rows have knots of their own: all that a :class:`CdfPrediction` answers, cut.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class RowCdf(CdfPrediction):
     point : array or None
         The ``native`` statistic. **Shape:** ``(n,)``.
     places : array
-        Values that may be atoms in every row. **Shape:** ``(a,)``.
+        The atoms of the distribution that was cut. **Shape:** ``(a,)``.
     reach : float
         How far a value may be from a knot, by rounding, and still be it.
     """
@@ -147,13 +147,14 @@ def kept_samples(prediction: Prediction, lower: ArrayLike | None, upper: ArrayLi
     return Prediction(samples, None if prediction.point is None else np.clip(prediction.point, low, high))
 
 
-def row_limits(lower: ArrayLike | None, upper: ArrayLike | None, n_rows: int, name: str = "upper") -> Limits:
-    """Limits of each row, infinite where there is none; refuse those that are none. **Shape:** ``(n,)`` each.
+def row_limits(
+    lower: ArrayLike | None, upper: ArrayLike | None, n_rows: int, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> Limits:
+    """Limits of each row, infinite where there is none; refuse those that leave nothing, also of the target's bounds.
 
-    >>> row_limits([1, np.nan], 3, 2)
-    (array([  1., -inf]), array([3., 3.]))
+    **Shape:** ``(n,)`` each.
     """
-    low, high = _limit(lower, "lower", -np.inf, n_rows), _limit(upper, name, np.inf, n_rows)
+    low, high = _limit(lower, "lower", -np.inf, n_rows), _limit(upper, "upper", np.inf, n_rows)
     wrong = np.flatnonzero(low > high)
     if len(wrong):
         row = wrong[0]
@@ -161,6 +162,13 @@ def row_limits(lower: ArrayLike | None, upper: ArrayLike | None, n_rows: int, na
             f"lower must not be above upper, but row {row} has lower={low[row]} and upper={high[row]}; "
             "correct the row, or pass NaN where there is no limit"
         )
+    for name, wrong_side, values in (("upper", high < bounds[0], high), ("lower", low > bounds[1], low)):
+        if wrong_side.any():
+            row = wrong_side.argmax()
+            raise UserError(
+                f"{name} must leave some of the model's range from {bounds[0]} to {bounds[1]}, but row {row} has "
+                f"{name}={values[row]}; correct the row, or fit with bounds=(low, high) that hold such values"
+            )
     return low, high
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,9 +12,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from diffor.errors import UserError
-
-if TYPE_CHECKING:
-    from diffor.core.prediction import Prediction
 
 Array = NDArray[Any]
 DECISIONS = ("median", "mode", "qwk")
@@ -56,26 +53,6 @@ class Spread(NamedTuple):
 
 
 AS_THEY_ARE = Spread(0.0, 1.0)
-
-
-def grade_shares(samples: Array, n_grades: int) -> NDArray[np.float64]:
-    """Probability of each grade: its share of a row's samples. **Shape:** ``(n, m)`` -> ``(n, n_grades)``.
-
-    >>> grade_shares(np.array([[0.0, 2.0, 2.0, 2.0]]), n_grades=3)
-    array([[0.25, 0.  , 0.75]])
-    """
-    counts = [(samples == grade).sum(axis=1) for grade in range(n_grades)]
-    return np.asarray(np.stack(counts, axis=1) / samples.shape[1])
-
-
-def grade_probabilities(prediction: Prediction, n_grades: int) -> NDArray[np.float64]:
-    """Probability of each grade in predictions of either form. **Shape:** n rows -> ``(n, n_grades)``.
-
-    >>> from diffor.core.prediction import Prediction
-    >>> grade_probabilities(Prediction([[0.0, 2.0, 2.0, 2.0]]), n_grades=3)
-    array([[0.25, 0.  , 0.75]])
-    """
-    return np.asarray(prediction.grade_probabilities(n_grades), dtype=np.float64)
 
 
 def decide_grades(probabilities: Array, decision: str, spread: Spread = AS_THEY_ARE) -> NDArray[np.int64]:
@@ -129,7 +106,7 @@ def find_grades(y: Any, grades: Any, counted: NDArray[np.bool_] | None = None) -
     if found.dtype.kind in "OUS" and len(found) > 2:
         warnings.warn(
             f"the order of text grades is taken from sorting: {found.tolist()}; pass grades=[lowest, ..., highest]",
-            stacklevel=3,
+            stacklevel=5,
         )
     return np.asarray(found)
 
@@ -194,21 +171,14 @@ def _are_codes(column: Array, listed: Array) -> bool:
 
 
 def _places_of_codes(column: Array, listed: Array) -> NDArray[np.int64]:
-    """The codes of the sorted grades, from the lowest grade to the highest. **Shape:** ``(n,)``, ``(K,)`` -> ``(K,)``.
-
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")
-    ...     _places_of_codes(np.array([0, 1, 2]), np.array(["low", "mid", "high"]))
-    array([1, 2, 0])
-    """
+    """The codes of the sorted grades, from the lowest to the highest. **Shape:** ``(n,)``, ``(K,)`` -> ``(K,)``."""
     codes = np.searchsorted(np.unique(listed), listed)
     said = ", ".join(f"{code} for {grade!r}" for code, grade in zip(codes.tolist(), listed.tolist(), strict=True))
     if codes.tolist() != list(range(len(codes))):
         warnings.warn(
             f"y holds 0 to {len(listed) - 1} in place of the grades, so it is read as scikit-learn writes them, in the "
             f"order of sorting: {said}; if you mean otherwise, pass the grades themselves as y",
-            stacklevel=4,
+            stacklevel=6,
         )
     return np.asarray(codes, dtype=np.int64)
 

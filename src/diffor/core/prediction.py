@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from diffor.core.grades import grade_shares
 from diffor.errors import UserError
 from diffor.metrics import crps_each, pit_values
 
@@ -224,7 +223,8 @@ class Prediction:
         >>> Prediction([[0.0, 2.0, 2.0, 2.0]]).grade_probabilities(3)
         array([[0.25, 0.  , 0.75]])
         """
-        return grade_shares(self.samples, n_grades)
+        counts = [(self.samples == grade).sum(axis=1) for grade in range(n_grades)]
+        return np.asarray(np.stack(counts, axis=1) / self.samples.shape[1])
 
     def mass(self, values: ArrayLike) -> Array:
         """Probability of exactly each value. **Shape:** a number or ``(n,)``, one for each row -> ``(n,)``."""
@@ -269,7 +269,7 @@ def checked_levels(levels: ArrayLike) -> Array:
 def check_open_share(coverage: float) -> None:
     """Refuse a coverage that no interval has."""
     if not 0 < coverage < 1:
-        raise UserError(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}")
+        raise UserError(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}; ask for 0.9, say")
 
 
 def even_edges(n_increments: int, low: float, high: float) -> Array:
@@ -288,9 +288,6 @@ def depth_of_interval(ordered: Array, coverage: float) -> Array:
     Without equal samples, ends are the quantiles at ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``.
 
     **Shape:** rising samples ``(n, m)`` -> ``(n,)``.
-
-    >>> depth_of_interval(np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [0.0, 0.0, 0.0, 1.0, 2.0]]), coverage=0.6)
-    array([0.5, 1. ])
     """
     spare = (1 - coverage) * ordered.shape[1] - 1  # samples that may be left out on both sides together
     depth = np.full(len(ordered), max(spare / 2, 0.0))

@@ -37,12 +37,6 @@ def row_keys(columns: tuple[Tensor, ...], seed: int) -> Tensor:
     """Hash each row's values to a 64-bit key.
 
     **Shape:** tensors ``(n, ...)`` -> ``(n,)`` int64.
-
-    >>> import torch
-    >>> rows = torch.tensor([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
-    >>> first, second, third = row_keys((rows,), seed=0).tolist()
-    >>> first == third, first == second
-    (True, False)
     """
     n = columns[0].shape[0]
     key = np.full(n, seed, dtype=np.int64)  # numpy begins sooner than torch, which is most of the time of a single row
@@ -65,10 +59,6 @@ def key_uniforms(keys: Tensor, counters: Tensor) -> Tensor:
     """Draw one uniform number for each pair of key and counter.
 
     **Shape:** keys ``(n,)``, counters ``(m,)`` int64 -> ``(n, m)`` in (0, 1).
-
-    >>> import torch
-    >>> key_uniforms(torch.tensor([7]), torch.arange(100_000)).mean().round(decimals=2).item()
-    0.5
     """
     bits = _mix(keys[:, None] + (counters[None, :] + 1) * _GOLDEN)
     return (_shift_right(bits, 40).float() / 2.0**24).clamp(_SMALLEST, 1 - _SMALLEST)
@@ -93,10 +83,6 @@ def start_noise(keys: Tensor, n_samples: int, n_dimensions: int) -> Tensor:
     own: within a row the samples are stratified, between rows the j-th samples have nothing to do with each other.
 
     **Shape:** keys ``(n,)`` -> ``(n, n_samples, n_dimensions)``, standard normal.
-
-    >>> import torch
-    >>> start_noise(torch.tensor([1, 2]), n_samples=4, n_dimensions=3).shape
-    torch.Size([2, 4, 3])
     """
     shift = key_uniforms(keys, torch.arange(n_dimensions))  # (n, d)
     points = _even_points(n_samples, n_dimensions)

@@ -24,12 +24,7 @@ class SharedLimit:
 
     @contextmanager
     def hold(self, count: int) -> Iterator[None]:
-        """Limit the threads for a while.
-
-        >>> with LINEAR_ALGEBRA.hold(1), LINEAR_ALGEBRA.hold(1):
-        ...     LINEAR_ALGEBRA.n_users
-        2
-        """
+        """Limit the threads for a while."""
         with self.lock:
             if not self.n_users:
                 self.limits = threadpool_limits(count, "blas")

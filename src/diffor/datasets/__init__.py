@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from diffor.core.registry import Registry
 from diffor.datasets.open.cdnow import CDNOW
 from diffor.datasets.open.confirmation import CONFIRMATION
 from diffor.datasets.open.foundation import FOUNDATION
@@ -33,8 +34,16 @@ _SUITES: dict[str, tuple[Dataset, ...]] = {
     "confirmation": CONFIRMATION,
 }
 
-DATASETS: dict[str, Dataset] = {dataset.name: dataset for suite in _SUITES.values() for dataset in suite}
-"""Data sets by name."""
+
+def _fault(name: str, thing: object) -> str:
+    is_one = isinstance(thing, Dataset) and thing.name == name
+    return "" if is_one else f"it must be a Dataset of that name, not {getattr(thing, 'name', thing)!r}"
+
+
+DATASETS = Registry(
+    "diffor.datasets", {dataset.name: dataset for suite in _SUITES.values() for dataset in suite}, _fault
+)
+"""Data sets by name, those of installed packages (entry points of ``diffor.datasets``) among them."""
 
 DISTRIBUTIONS: dict[str, PublishedSet] = {dataset.name: dataset for dataset in _PAPER}
 """The paper's benchmarks, whose files are surveyed and checked, by name."""
@@ -45,6 +54,11 @@ SUITES: dict[str, tuple[str, ...]] = {
 """Names of data sets by suite: ``open`` and ``confirmation`` (which nothing was chosen on) come with packages,
 ``shared``, ``paper`` (the paper's twelve benchmarks) and ``foundation`` (a public benchmark of distributions) need a
 root, ``synthetic`` knows the truth."""
+
+
+def all_suites() -> dict[str, tuple[str, ...]]:
+    """The suites, and ``installed`` with the data sets that other packages register, if there are any."""
+    return {**SUITES, **({"installed": tuple(DATASETS.registered)} if DATASETS.registered else {})}
 
 
 def load_dataset(name: str, root: str | None = None, **options: Any) -> Samples:
@@ -81,6 +95,7 @@ __all__ = [
     "Dataset",
     "PublishedSet",
     "Samples",
+    "all_suites",
     "find_dataset",
     "generate",
     "load_dataset",

@@ -16,9 +16,9 @@ def find_state(name: str, root: Path | None) -> str:
     package = package_of(name)
     if package is not None:
         return BUNDLED if package == "" or find_spec(package) is not None else NOT_FOUND
-    if root is None:
+    if root is None and name not in DATASETS.registered:
         return NOT_FOUND
-    if name in DISTRIBUTIONS:
+    if root is not None and name in DISTRIBUTIONS:
         published = DISTRIBUTIONS[name]
         report = published.check(root, read_all=False)
         if not report.errors:
@@ -28,7 +28,7 @@ def find_state(name: str, root: Path | None) -> str:
         DATASETS[name].read(root)  # these are small
     except FileNotFoundError:
         return NOT_FOUND
-    except (OSError, ValueError):
+    except Exception:  # readers of other packages raise what they like
         return INCOMPLETE
     return FOUND
 

@@ -7,6 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from diffor.core.registry import Registry
 from diffor.encoders.tabular.inputs import TabularInputs
 from diffor.encoders.tabular.networks import TabularEncoder
 from diffor.errors import UserError
@@ -15,13 +16,17 @@ if TYPE_CHECKING:
     from diffor.encoders.images.inputs import ImageInputs as ImageInputs
     from diffor.encoders.images.networks import IMAGE_ENCODERS as IMAGE_ENCODERS
 
-ENCODERS: dict[str, Callable[..., TabularEncoder]] = {
+_OWN: dict[str, Callable[..., TabularEncoder]] = {
     "plain": partial(TabularEncoder, embedding="none"),
     "periodic": partial(TabularEncoder, embedding="periodic"),
     "piecewise": partial(TabularEncoder, embedding="piecewise"),
 }
-"""Encoders by name: scaled numbers and category embeddings in a multilayer perceptron; with ``periodic``, each number
-is described by trainable waves, with ``piecewise`` also by how far it fills pieces of its range."""
+ENCODERS = Registry(
+    "diffor.encoders", _OWN, lambda name, thing: "" if callable(thing) else f"it must make an encoder, not be {thing!r}"
+)
+"""Encoders by name, those of installed packages (entry points of ``diffor.encoders``) among them: scaled numbers and
+category embeddings in a multilayer perceptron; with ``periodic``, each number is described by trainable waves, with
+``piecewise`` also by how far it fills pieces of its range."""
 
 
 def make_tabular_encoder(name: str, inputs: TabularInputs, width: int, n_layers: int, dropout: float) -> TabularEncoder:

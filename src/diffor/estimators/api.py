@@ -10,10 +10,9 @@ from torch import nn
 
 from diffor.core.grades import ALL_DECISIONS
 from diffor.core.target import TRANSFORMS
-from diffor.estimators.allowed import Word
 from diffor.estimators.folder import restore
 from diffor.estimators.grades import DECISION, GradeEstimator
-from diffor.estimators.settings import CORE, PRESET_NAMES, CoreSettings, parameter, with_parameters
+from diffor.estimators.settings import CORE, PRESET_NAMES, CoreSettings, Word, parameter, with_parameters
 from diffor.estimators.settings import MEMBERS as N_MEMBERS
 from diffor.estimators.values import ValueEstimator
 from diffor.methods import METHODS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
 from pathlib import Path
@@ -22,16 +23,25 @@ from diffor.core.target import GradeScale, TargetScale
 from diffor.encoders import TabularInputs
 from diffor.errors import UserError, UserTypeError
 from diffor.estimators import hub, summary
-from diffor.estimators.allowed import Instance, Number, Word
 from diffor.estimators.conformal import Calibration
 from diffor.estimators.cross_fitted import CrossFitted
 from diffor.estimators.ensemble import with_steps
-from diffor.estimators.fitting import named_or_bare
+from diffor.estimators.fitting import fit_rows, named_or_bare, settle_settings, unchanged_by_failure
 from diffor.estimators.folder import restore, state_of
-from diffor.estimators.inputs import ImageReader, PassedRows
 from diffor.estimators.limits import Limits
-from diffor.estimators.rows import RowReader, choose_device
-from diffor.estimators.settings import FLAG, PATH, Settings, TrainingSettings, parameter, with_parameters
+from diffor.estimators.novelty import Ceiling
+from diffor.estimators.rows import ImageReader, PassedRows, RowReader, choose_device
+from diffor.estimators.settings import (
+    FLAG,
+    PATH,
+    Instance,
+    Number,
+    Settings,
+    TrainingSettings,
+    Word,
+    parameter,
+    with_parameters,
+)
 from diffor.files.schema import Text
 from diffor.methods import METHODS
 from diffor.priors import FittedPriors
@@ -40,6 +50,8 @@ from diffor.training.loop import History, Rows, limit_threads, predict_in_chunks
 from diffor.training.tracking import Tracker, make_tracker
 
 Array = NDArray[Any]
+SAVED_DEVICE = Text(pattern=r"(auto|cpu|cuda|mps|xpu)(:\d{1,3})?")
+"""Where a model was fitted, perhaps on another machine."""
 Self = TypeVar("Self", bound="OrdinalEstimator")
 
 
@@ -61,12 +73,7 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
     device: str = parameter(
         "Where to compute; ``auto`` takes a GPU if there is one.",
         "auto",
-        Instance(
-            str,
-            "'auto', 'cpu', 'cuda' or 'cuda:NUMBER'",
-            choose_device,
-            Text(pattern=r"(auto|cpu|cuda|mps|xpu)(:\d{1,3})?"),  # of another machine, perhaps
-        ),
+        Instance(str, "'auto', 'cpu', 'cuda' or 'cuda:NUMBER'", choose_device, SAVED_DEVICE),
     )
     n_jobs: int | None = parameter(
         "CPU threads, never more than there are CPUs; one if None, all if -1.",
@@ -111,6 +118,33 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
         self.held_out_scores_: dict[str, float] | None = None
         self.data_summary_: dict[str, Any] | None = None
 
+    def fit(
+        self: Self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        groups: Any = None,
+        **side: Any,
+    ) -> Self:
+        """Train on a table and its targets; rows to stop on are held out in turn, or split off, unless given.
+
+        Rows of one of the ``groups`` are held out together.
+
+        **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight and groups ``(n,)``, side columns ``(n,)`` (``_val`` for
+        X_val).
+        """
+        with unchanged_by_failure(self):
+            settle_settings(self, X_val, y_val)
+            target, target_val = self._settle_targets(y, sample_weight, y_val)
+            fit_rows(self, X, target, sample_weight, X_val, target_val, groups, side)
+        return self
+
+    @abstractmethod
+    def _settle_targets(self, y: Any, sample_weight: Any, y_val: Any) -> tuple[Array, Array | None]:
+        """Fit ``scale_``; targets of training and of validation rows in its units."""
+
     # --- rows ---
 
     @property
@@ -132,6 +166,9 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
             validate_data(self, X=named_or_bare(table), reset=False, skip_check_array=True)
         return PassedRows(table)
 
+    def _count_rows(self, X: Any) -> int:
+        return len(as_table(X) if self.images_ is None else self.open_rows(X))
+
     def row_blocks(self, X: Any, side: dict[str, Any] | None = None) -> Iterator[Rows]:
         """The rows of X in blocks as members read them, with progress where it takes long."""
         return self.reader.blocks(self.open_rows(X), side)
@@ -146,32 +183,32 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
     # --- predicting ---
 
     def _predictions(
-        self,
-        X: Any,
-        n_samples: int | None = None,
-        side: dict[str, Any] | None = None,
-        n_steps: int | None = None,
+        self, X: Any, side: dict[str, Any], n_samples: int | None = None, n_steps: int | None = None
     ) -> Iterator[Prediction]:
         """Predictions of the rows of X in the user's units, a block at a time."""
-        return (part.map(self.scale_.from_unit) for part in self._unit_predictions(X, n_samples, side, n_steps))
+        return (part.map(self.scale_.from_unit) for part in self._unit_predictions(X, side, n_samples, n_steps))
 
     def _unit_predictions(
-        self,
-        X: Any,
-        n_samples: int | None = None,
-        side: dict[str, Any] | None = None,
-        n_steps: int | None = None,
+        self, X: Any, side: dict[str, Any], n_samples: int | None = None, n_steps: int | None = None
     ) -> Iterator[Prediction]:
         """Predictions of the rows of X in [0, 1], a block at a time."""
+        return (unit for _, unit in self._answers(X, side, n_samples, n_steps))
+
+    def _answers(
+        self, X: Any, side: dict[str, Any], n_samples: int | None, n_steps: int | None
+    ) -> Iterator[tuple[Rows, Prediction]]:
+        """Rows of X, a block at a time, with their predictions in [0, 1]."""
         check_is_fitted(self, "model_")
         count = self.settings_.n_samples if n_samples is None else n_samples
         if count < 1:
             raise UserError(f"the number of samples must be at least 1, but got {count}")
-        model = self._with_steps(n_steps)
+        model, ceiling = self._with_steps(n_steps), Ceiling.of(self)
         for rows in self.row_blocks(X, side):
             with limit_threads(self.n_jobs):
-                prediction = predict_in_chunks(model, rows, count)
-            yield prediction
+                unit = predict_in_chunks(model, rows, count)
+            ceiling.see(unit)
+            yield rows, unit
+        ceiling.warn()
 
     def _with_steps(self, n_steps: int | None) -> OrdinalEnsemble | CrossFitted:
         """The model as it is, or with chains of another length, all weights shared."""
@@ -204,21 +241,16 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
         denoiser calls of DiffoR's chain, both as fitted if None. Less of either is quicker and less exact
         (docs/latency.md has figures).
         """
-        return Prediction.concatenate(list(self._predictions(X, n_samples, side, n_steps)))
+        return Prediction.concatenate(list(self._predictions(X, side, n_samples, n_steps)))
 
     def sample(self, X: Any, n: int = 100, *, n_steps: int | None = None, **side: Any) -> Array:
         """Draws from each row's distribution. **Shape:** -> ``(rows, n)``."""
         return self._draws(X, n, n_steps, side)
 
     def _draws(self, X: Any, n: int, n_steps: int | None, side: dict[str, Any], limits: Limits | None = None) -> Array:
-        check_is_fitted(self, "model_")
-        if n < 1:
-            raise UserError(f"the number of samples must be at least 1, but got {n}")
-        model, parts = self._with_steps(n_steps), []
-        first = 0
-        for rows in self.row_blocks(X, side):
-            with limit_threads(self.n_jobs):
-                part = predict_in_chunks(model, rows, n).map(self.scale_.from_unit)
+        parts, first = [], 0
+        for rows, unit in self._answers(X, side, n, n_steps):
+            part = unit.map(self.scale_.from_unit)
             part = part if limits is None else limits.apply(part, first)
             parts.append(part.draw(n, rows.keys) if isinstance(part, CdfPrediction) else part.samples)
             first += len(part)
@@ -247,7 +279,7 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
 
         ``lower bound + increments.sum(axis=1)`` is the mean. **Shape:** -> ``(rows, n_increments)``.
         """
-        return self._increments(self._unit_predictions(X, side=side), n_increments)
+        return self._increments(self._unit_predictions(X, side), n_increments)
 
     def _increments(self, units: Iterator[Prediction], n_increments: int) -> Array:
         parts = [part.increments(n_increments, 0.0, 1.0) for part in units]
@@ -264,7 +296,7 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
             raise UserError(
                 "conformalize needs at least one row, but y_cal has 0; pass rows that were kept out of training"
             )
-        n_rows = len(as_table(X_cal) if self.images_ is None else self.open_rows(X_cal))
+        n_rows = self._count_rows(X_cal)
         if n_rows != n_targets:
             raise UserError(
                 f"X_cal and y_cal must be equally long, but got {n_rows} rows and {n_targets} targets; "
@@ -318,8 +350,8 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
 
         Returns the address of the commit. ``card`` are arguments of :func:`~diffor.estimators.model_card.model_card`.
         """
-        options = {"private": private, "token": token, "branch": branch, "create_pr": create_pr}
-        return hub.push_to_hub(self, repo_id, options | {"commit_message": commit_message}, card)
+        place = {"revision": branch, "create_pr": create_pr, "commit_message": commit_message}
+        return hub.push_to_hub(self, repo_id, private, token, place, card)
 
     @classmethod
     def from_pretrained(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from diffor.core.cdf_prediction import CdfPrediction
-from diffor.core.prediction import Prediction
+from diffor.core.prediction import Prediction, check_open_share
 from diffor.errors import UserError
 
 Floats = NDArray[np.float64]
@@ -87,25 +87,15 @@ class Calibration:
 
 
 def rows_needed(coverage: float) -> int:
-    """How many calibration rows a coverage needs at least.
-
-    >>> rows_needed(0.9), rows_needed(0.99)
-    (9, 99)
-    """
+    """How many calibration rows a coverage needs at least."""
     share = _as_share(coverage)
     return math.ceil(share / (1 - share))
 
 
 def _as_share(coverage: float) -> Fraction:
     """The coverage as the decimal fraction that was written: ranks must not jump because 0.9 is no binary number."""
-    check_coverage(coverage)
+    check_open_share(coverage)
     return Fraction(repr(float(coverage)))
-
-
-def check_coverage(coverage: float) -> None:
-    """Refuse a coverage that is no probability, or a certain one."""
-    if not 0 < coverage < 1:
-        raise UserError(f"coverage must lie strictly between 0 and 1, but got coverage={coverage}; ask for 0.9, say")
 
 
 # --- values in bounds: intervals whose ends are equally deep, and beyond what has any probability ---
@@ -236,9 +226,6 @@ def open_sets(probabilities: ArrayLike, threshold: float) -> NDArray[np.bool_]:
     """The grades of each row with a score up to ``threshold``: a run that holds the most probable grade.
 
     **Shape:** ``(n, K)`` -> ``(n, K)``.
-
-    >>> open_sets([[0.1, 0.6, 0.3, 0.0]], threshold=0.7)
-    array([[False,  True,  True, False]])
     """
     return np.asarray(set_scores(probabilities) <= max(threshold, 0.0))
 
@@ -247,11 +234,8 @@ def probable_sets(probabilities: ArrayLike, coverage: float) -> NDArray[np.bool_
     """The run of grades of each row that gathers ``coverage`` of the model's own probability: no guarantee.
 
     **Shape:** ``(n, K)`` -> ``(n, K)``.
-
-    >>> probable_sets([[0.1, 0.6, 0.3, 0.0]], coverage=0.9)
-    array([[False,  True,  True, False]])
     """
-    check_coverage(coverage)
+    check_open_share(coverage)
     gathered, _ = _growth(probabilities)
     return np.asarray(gathered < coverage - _ROUNDING)  # sums of shares may round just below the coverage
 

@@ -43,6 +43,12 @@ class CrossFitted(nn.Module):
         return [kind for kind in self.kinds if isinstance(kind, FoldNetworks)]
 
     @torch.inference_mode()
+    def each(self, inputs: Inputs) -> list[Tensor]:
+        """Survival functions by each of the K networks of each kind. **Shape:** inputs of n rows -> ``(K, n, S)``."""
+        filled = tuple(fill_up(part, KERNEL_ROWS) for part in inputs)
+        return [falling(kind(filled))[:, : inputs[0].shape[0]] for kind in self.networks]
+
+    @torch.inference_mode()
     def survival(self, inputs: Inputs) -> Tensor:
         """Survival functions of rows, falling. **Shape:** inputs of n rows -> ``(n, S)``."""
         n = inputs[0].shape[0]

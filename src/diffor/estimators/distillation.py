@@ -14,7 +14,6 @@ import torch
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from diffor.core.method import Inputs
 from diffor.encoders.tabular.fold_networks import FoldNetworks, NetworkSettings
@@ -22,8 +21,8 @@ from diffor.errors import UserError
 from diffor.estimators.base import OrdinalEstimator
 from diffor.estimators.cross_fitted import CrossFitted
 from diffor.estimators.cross_fitting import make_networks
-from diffor.estimators.inputs import PassedRows
-from diffor.training.loop import History, Rows, TrainConfig, limit_threads, train
+from diffor.estimators.rows import PassedRows
+from diffor.training.loop import Rows, TrainConfig, limit_threads, train
 
 Model = TypeVar("Model", bound=OrdinalEstimator)
 
@@ -64,56 +63,38 @@ class Pupil(nn.Module):
     def forward(self, inputs: Inputs, y: Tensor, weights: Tensor | None, answers: Tensor) -> dict[str, Tensor]:
         """Cross-entropy of the student's survival functions under the teacher's. **Shape:** answers ``(n, S)``."""
         logits = self.networks(inputs)[0]
-        return {
-            "distance": nn.functional.binary_cross_entropy_with_logits(logits, answers, reduction="none").sum(1).mean()
-        }
+        errors = nn.functional.binary_cross_entropy_with_logits(logits, answers, reduction="none")
+        return {"distance": errors.sum(1).mean()}
 
 
 def distill(teacher: Model, X: Any, lessons: Lessons, random_state: Any = None, verbose: int | None = None) -> Model:
     """Teach one network what a model's priors and many networks answer to the rows of X."""
-    check_teacher(teacher)
-    student = new_student(teacher)
-    student.random_state = teacher.random_state if random_state is None else random_state
-    student.verbose = teacher.verbose if verbose is None else verbose
-    student.seed_ = int(check_random_state(student.random_state).randint(2**31 - 1))
-    rows = _draw_rows(teacher.open_rows(X), lessons.max_rows, student.seed_)
-    with limit_threads(student.n_jobs):
-        teach(teacher, student, rows, lessons)
-    return student
-
-
-def check_teacher(teacher: OrdinalEstimator) -> None:
-    """Refuse a model that is not fitted, or that already answers by one network."""
     rule = "distill needs a trained model, but this %(name)s is not fitted yet; call fit first"
     check_is_fitted(teacher, "model_", msg=rule)
-    if not isinstance(teacher.model_, CrossFitted):
+    model = teacher.model_
+    if not isinstance(model, CrossFitted):
         raise UserError(
             "distill is for priors and cross-fitted networks, but this model is an encoder and the method "
             f"{teacher.settings_.method!r}; use it as it is"
         )
-
-
-def new_student(teacher: Model) -> Model:
-    """An estimator that reads rows and names targets as its teacher does, and has no networks yet."""
+    # The student reads rows and names targets as its teacher does.
     student = copy(teacher)
     student.scale_ = deepcopy(teacher.scale_)
     student.priors_ = student.conformal_ = student.out_of_fold_ = None
     student.settings_ = teacher.settings_.but(prior=(), kinds=())
     student.encoders_ = ["student"]
+    student.random_state = teacher.random_state if random_state is None else random_state
+    student.verbose = teacher.verbose if verbose is None else verbose
+    student.seed_ = int(check_random_state(student.random_state).randint(2**31 - 1))
+    rows = _draw_rows(teacher.open_rows(X), lessons.max_rows, student.seed_)
+    with limit_threads(student.n_jobs):
+        answered = _ask(teacher, model, rows)
+        networks = make_networks(student.inputs_, 1, torch.zeros(len(model.borders)), [], STUDENT, student.seed_)
+        networks.start_at(answered.side["answers"].mean(dim=0))
+        _learn(student, networks, answered, lessons)
+        student.model_ = CrossFitted(model.borders, [networks] if len(model.borders) else [])
+        student.model_.to(student.reader.device).eval()
     return student
-
-
-def teach(teacher: OrdinalEstimator, student: OrdinalEstimator, rows: PassedRows, lessons: Lessons) -> None:
-    """Fit the student's network to what the teacher answers to rows."""
-    answered = ask(teacher, student, rows)
-    assert isinstance(teacher.model_, CrossFitted)
-    borders = teacher.model_.borders
-    positions = torch.zeros(len(borders))
-    networks = make_networks(student.inputs_, 1, positions, [], STUDENT, student.seed_)
-    networks.start_at(answered.side["answers"].mean(dim=0))
-    device = student.reader.device
-    student.history_ = learn(Pupil(networks).to(device), answered.to(device), lessons, student)
-    student.model_ = CrossFitted(borders, [networks] if len(borders) else []).to(device).eval()
 
 
 def _draw_rows(rows: PassedRows, limit: int, seed: int) -> PassedRows:
@@ -128,28 +109,24 @@ def _draw_rows(rows: PassedRows, limit: int, seed: int) -> PassedRows:
     return rows.select(np.sort(np.random.default_rng(seed).permutation(len(rows))[:limit]))
 
 
-def ask(teacher: OrdinalEstimator, student: OrdinalEstimator, rows: PassedRows) -> Rows:
+def _ask(teacher: OrdinalEstimator, model: CrossFitted, rows: PassedRows) -> Rows:
     """The rows as the student reads them, with the teacher's survival functions beside them."""
-    assert isinstance(teacher.model_, CrossFitted)
-    reader = teacher.reader
-    parts, answers = [], []
-    hidden = None if teacher.verbose else True
-    with tqdm(total=len(rows), desc="ask the teacher", unit="row", delay=2, disable=hidden) as bar:
-        for first, block in reader.pieces(rows):
-            inputs, _ = reader.tensors(block, first)
-            asked = tuple(part.to(reader.device) for part in inputs)
-            answers.append(teacher.model_.survival(asked).cpu())
-            parts.append(inputs[:2])
-            bar.update(len(block))
+    reader, parts, answers = teacher.reader, [], []
+    for first, block in reader.pieces(rows, "ask the teacher"):
+        inputs, _ = reader.tensors(block, first)
+        answers.append(model.survival(tuple(part.to(reader.device) for part in inputs)).cpu())
+        parts.append(inputs[:2])
     inputs = tuple(torch.cat(columns) for columns in zip(*parts, strict=True))
     keys = torch.zeros(len(rows), dtype=torch.int64)
     return Rows(inputs, torch.zeros(len(rows)), None, keys, {"answers": torch.cat(answers)})
 
 
-def learn(pupil: Pupil, rows: Rows, lessons: Lessons, student: OrdinalEstimator) -> History:
+def _learn(student: OrdinalEstimator, networks: FoldNetworks, answered: Rows, lessons: Lessons) -> None:
     """Train on the teacher's answers, and keep the weights that come closest on rows set apart."""
+    device = student.reader.device
+    rows, pupil = answered.to(device), Pupil(networks).to(device)
     n_valid = max(round(VALID_SHARE * len(rows)), 1)
-    order = torch.from_numpy(np.random.default_rng(student.seed_).permutation(len(rows))).to(rows.y.device)
+    order = torch.from_numpy(np.random.default_rng(student.seed_).permutation(len(rows))).to(device)
     training, apart = rows.take(order[n_valid:]), rows.take(order[:n_valid])
 
     @torch.inference_mode()
@@ -167,4 +144,4 @@ def learn(pupil: Pupil, rows: Rows, lessons: Lessons, student: OrdinalEstimator)
         seed=student.seed_,
         verbose=student.verbose,
     )
-    return train(pupil, training, distance, config)
+    student.history_ = train(pupil, training, distance, config)

@@ -19,20 +19,17 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from diffor.core.grades import Spread, grade_probabilities
+from diffor.core.grades import Spread
 from diffor.core.prediction import Prediction
 from diffor.core.table import row_counts
 from diffor.core.target import GradeScale
 from diffor.encoders import TabularInputs
 from diffor.errors import UserError
-from diffor.estimators.allowed import check_fields
-from diffor.estimators.calibration import ValidationScore
 from diffor.estimators.cross_fitting import Table, fit_table
-from diffor.estimators.ensemble import CHEAP_SAMPLES, MakeImages, fit_ensemble
-from diffor.estimators.inputs import Given, PassedRows, match_rows
-from diffor.estimators.rows import choose_device, make_image_reader, read_given, split_given
+from diffor.estimators.ensemble import CHEAP_SAMPLES, MakeImages, ValidationScore, fit_ensemble
+from diffor.estimators.rows import Given, PassedRows, choose_device, make_image_reader, match_rows, read_given
 from diffor.estimators.saved_params import name_run
-from diffor.estimators.settings import choose_prior, image_choice, resolve_settings, train_on_encoder
+from diffor.estimators.settings import check_fields, choose_prior, image_choice, resolve_settings, train_on_encoder
 from diffor.methods import METHODS
 from diffor.methods.diffor.one_call import as_prediction
 from diffor.metrics import coverage, mae
@@ -100,28 +97,31 @@ def fit_rows(
     started = time.monotonic()
     model.images_ = make_image_reader(model.settings_, model.encoder, choose_device(model.device))
     of_training, of_validation = separate_sides(side, X_val is not None)
-    given = _read(model, X, y, sample_weight, of_training)
+    how = model.settings_.method, model.n_jobs, model.verbose
+    given = read_given(model.images_, X, y, sample_weight, of_training, *how)
     training, counted = given.counted()
+    # Cross-fitted networks answer tables; all else is for an encoder and a method.
+    cross_fits = model.settings_.cross_fits and training.rows.table is not None and training.rows.images is None
     validation: Given | None = None
     note_columns(model, training.rows)
     model.seed_ = int(check_random_state(model.random_state).randint(2**31 - 1))
     if X_val is not None and y_val is not None:
         check_validation_sides(METHODS[model.settings_.method], of_training, of_validation)
-        others = _read(model, X_val, y_val, None, of_validation)
+        others = read_given(model.images_, X_val, y_val, None, of_validation, *how)
         validation = replace(others, rows=match_rows(others.rows, training.rows.column_names))
-    elif not _cross_fits(model, training):
-        training, validation = split_given(training, model.validation_fraction, model.seed_)
+    elif not cross_fits:
+        training, validation = training.split(model.validation_fraction, model.seed_)
+    counts = row_counts(training.weights)
     model.data_summary_ = {
         "rows": len(training.y),
         "validation_rows": 0 if validation is None else len(validation.y),
-        "target": _describe_target(model, training.y, row_counts(training.weights)),
+        "target": _describe_target(model, training.y, counts),
     }
-    table = training.rows.table
     # Networks of cross-fitting train all embeddings at every step; those of an encoder only the ones they meet.
-    model.inputs_ = TabularInputs(model.settings_.max_levels, can_be_sparse=not _cross_fits(model, training))
-    if table is not None:
-        model.inputs_.fit(table, row_counts(training.weights))
-    if _cross_fits(model, training):
+    model.inputs_ = TabularInputs(model.settings_.max_levels, can_be_sparse=not cross_fits)
+    if training.rows.table is not None:
+        model.inputs_.fit(training.rows.table, counts)
+    if cross_fits:
         of_rows = as_groups(groups, len(given.y))
         if of_rows is not None:
             of_rows = np.unique(of_rows[counted], return_inverse=True)[1]
@@ -129,17 +129,9 @@ def fit_rows(
         return
     if model.settings_.cross_fits:  # there is no table: what suits an encoder is still to be settled
         model.settings_ = train_on_encoder(model.settings_, model.get_params(deep=False))
-    data, reader = model.reader.rows(training), model.reader
-    if validation is None:
-        train_members(model, data, None, None, started)
-    else:
-        train_members(model, data, reader.rows(validation), validation.y, started)
-
-
-def _read(model: OrdinalEstimator, X: Any, y: Array, sample_weight: Any, side: dict[str, Any]) -> Given:
-    return read_given(
-        model.images_, X, y, sample_weight, side, model.settings_.method, model.n_jobs, model.verbose
-    )  # fmt: skip
+    reader = model.reader
+    held, y_held = (None, None) if validation is None else (reader.rows(validation), validation.y)
+    train_members(model, reader.rows(training), held, y_held, started)
 
 
 def note_columns(model: OrdinalEstimator, rows: PassedRows) -> None:
@@ -157,17 +149,15 @@ def named_or_bare(table: pd.DataFrame) -> Any:
     return table if all(isinstance(name, str) for name in table.columns) else table.to_numpy()
 
 
-def _cross_fits(model: OrdinalEstimator, given: Given) -> bool:
-    """Whether these rows are a table that cross-fitted networks answer."""
-    return model.settings_.cross_fits and given.rows.table is not None and given.rows.images is None
-
-
 def _fit_core(
     model: OrdinalEstimator, training: Given, validation: Given | None, groups: NDArray[np.int64] | None, started: float
 ) -> None:
     """Fit priors and cross-fitted networks on a table."""
     reader = model.reader
     data = reader.rows(training)
+    length = model.scale_.high - model.scale_.low
+    # Scores while training are told in the user's units, or in shares of a range that single precision has not.
+    is_told = length == 0 or 1 / SINGLE_REACH < length < SINGLE_REACH
     table = Table(
         model.inputs_,
         data,
@@ -176,7 +166,7 @@ def _fit_core(
         None if validation is None else validation.rows.table,
         groups,
         model.scale_.n_grades if isinstance(model.scale_, GradeScale) else None,
-        _unit_of(model.scale_.high - model.scale_.low),
+        max(length, np.finfo(float).tiny) if is_told else 1.0,
     )
     config = replace(_config(model, started, len(data)), evaluate_first=True)
     settings, fingerprint = model.settings_, _fingerprint(model, data)
@@ -188,24 +178,13 @@ def _fit_core(
         model.encoders_ = list(settings.kinds[: len(core.model.kinds)])
         known = ~core.out_of_fold.isnan().any(dim=1)
         if known.any():
-            y = training.y if validation is None else np.concatenate([training.y, validation.y])
+            y, weights = training.y, training.weights
+            if validation is not None:
+                y = np.concatenate([y, validation.y])
+                weights = None if weights is None else np.concatenate([weights, np.ones(len(validation.y))])
             prediction = as_prediction(core.model.borders, core.out_of_fold[known]).map(model.scale_.from_unit)
-            weights = _joined_weights(training, validation)
             _note_held_out(model, prediction, y[known.numpy()], None if weights is None else weights[known.numpy()])
         final.update(model.history_.totals())
-
-
-def _unit_of(length: float) -> float:
-    """What scores while training are told in: the user's units, or shares of a range that single precision has not."""
-    is_told = length == 0 or 1 / SINGLE_REACH < length < SINGLE_REACH
-    return max(length, np.finfo(float).tiny) if is_told else 1.0
-
-
-def _joined_weights(training: Given, validation: Given | None) -> Array | None:
-    """Weights of training and validation rows; the latter count once each. **Shape:** -> ``(n,)``."""
-    if training.weights is None or validation is None:
-        return training.weights
-    return np.concatenate([training.weights, np.ones(len(validation.y))])
 
 
 def _note_held_out(model: OrdinalEstimator, prediction: Prediction, y: Array, weights: Array | None) -> None:
@@ -218,7 +197,7 @@ def _note_held_out(model: OrdinalEstimator, prediction: Prediction, y: Array, we
         "coverage_90": float(coverage(y, low, high, sample_weight=weights)),
     }
     if isinstance(model.scale_, GradeScale):
-        model.scale_.spread = Spread.of(grade_probabilities(prediction, model.scale_.n_grades), weights)
+        model.scale_.spread = Spread.of(prediction.grade_probabilities(model.scale_.n_grades), weights)
     if model.settings_.keep_out_of_fold:
         model.out_of_fold_ = prediction
 
@@ -272,13 +251,12 @@ def network_maker(model: OrdinalEstimator, fill: bool = True) -> MakeImages | No
 
 def _config(model: OrdinalEstimator, started: float, n_rows: int) -> TrainConfig:
     """How to train on so many rows in the time that is left."""
-    left = None if model.time_limit is None else max(model.time_limit - (time.monotonic() - started), 1e-3)
     settings = model.settings_.for_training()
     if model.settings_.epochs is not None:
         settings["max_steps"] = math.ceil(model.settings_.epochs * n_rows / min(settings["batch_size"], n_rows))
     return TrainConfig(
         **settings,
-        time_limit=left,
+        time_limit=None if model.time_limit is None else max(model.time_limit - (time.monotonic() - started), 1e-3),
         checkpoint_dir=None if model.checkpoint_dir is None else str(model.checkpoint_dir),
         seed=model.seed_,
         verbose=model.verbose,

@@ -15,12 +15,11 @@ from typing import Any
 from diffor.core.pixels import FITS
 from diffor.core.target import TRANSFORMS
 from diffor.encoders import ENCODERS
-from diffor.encoders.images.choice import NETWORK, ImageChoice, reads_images
+from diffor.encoders.images.choice import NETWORK, ImageChoice
 from diffor.encoders.images.inputs import BROKEN_CHOICES
-from diffor.estimators.allowed import saved_rules
 from diffor.estimators.ensemble import IMAGES
 from diffor.estimators.saved_params import from_json_params
-from diffor.estimators.settings import NAME, Settings
+from diffor.estimators.settings import NAME, Settings, saved_rules
 from diffor.files.schema import (
     Either,
     Flag,
@@ -52,7 +51,8 @@ NUMBERS = ListOf(Number())
 COLUMN = {
     "number": Record({"kind": NAME, "name": PLAIN, "centre": Number(), "spread": Number(0), "has_missing": Flag(),
                       "edges": ListOf(Number(), 2, SIZE)},
-                     {"holds": Text(known=("numbers", "dates", "durations", "nothing"))}),
+                     {"holds": Text(known=("numbers", "dates", "durations", "nothing")), "low": Number(),
+                      "high": Number()}),
     "category": Record({"kind": NAME, "name": PLAIN, "levels": optional(ListOf(NAME))},
                        {"is_sparse": Flag(), "n_buckets": optional(Whole(1, 2**31)), "collisions": SHARE,
                         "n_hashes": Whole(1, 2**62)}),
@@ -126,7 +126,7 @@ def _check_method(settings: Settings, where: str) -> None:
             raise MisfitError(f"{where}.{name[:80]} is no setting of the method {settings.method!r}")
         rule = _rule_of(str(signature[name].annotation), SIZES.get(name, SIZE))
         rule.check(value, f"{where}.{name}")
-    if reads_images(settings.encoder) and settings.encoder != NETWORK:
+    if settings.reads_images and settings.encoder != NETWORK:
         ImageChoice(settings.encoder, None, settings.encoder_settings)  # which refuses options it does not know
 
 
@@ -185,7 +185,7 @@ def _check_core(config: dict[str, Any], settings: Settings) -> None:
     core, encoders = config["core"], config["encoders"]
     if (core is not None) != settings.cross_fits and (config["images"] is None or core is not None):
         raise MisfitError(f"core must belong to settings that are cross-fitted, but the method is {settings.method!r}")
-    if (config["images"] is not None) != reads_images(settings.encoder):
+    if (config["images"] is not None) != settings.reads_images:
         raise MisfitError(f"images must belong to an encoder of images, but the encoder is {settings.encoder!r}")
     if core is None:
         if len(encoders) != settings.n_members:

@@ -16,18 +16,16 @@ from diffor.core.grades import (
     decide_grades,
     find_grades,
     grade_codes,
-    grade_probabilities,
     list_grades,
 )
 from diffor.core.prediction import Prediction
 from diffor.core.table import check_weights
 from diffor.core.target import GradeScale
-from diffor.estimators.allowed import Instance, Word
 from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, open_sets, probable_sets, set_scores
-from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
+from diffor.estimators.fitting import check_method
 from diffor.estimators.folder_schema import PLAIN
-from diffor.estimators.settings import parameter, with_parameters
+from diffor.estimators.settings import Instance, Word, parameter, with_parameters
 from diffor.files.schema import ListOf
 
 Self = TypeVar("Self", bound="GradeEstimator")
@@ -51,32 +49,12 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
     )
     decision: str = parameter(DECISION, "median", Word(ALL_DECISIONS))
 
-    def fit(
-        self: Self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        groups: Any = None,
-        **side: Any,
-    ) -> Self:
-        """Train on a table and its grades; rows to stop on are held out in turn, or split off, unless given.
-
-        Rows of one of the ``groups`` are held out together.
-
-        **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight and groups ``(n,)``, side columns ``(n,)`` (``_val`` for
-        X_val).
-        """
-        with unchanged_by_failure(self):
-            settle_settings(self, X_val, y_val)
-            weights = None if y is None else check_weights(sample_weight, len(column_or_1d(y)))
-            counted = None if weights is None else weights > 0
-            self.settle_grades(y, counted)
-            codes = grade_codes(y, self.grades_, "y", counted)
-            codes_val = None if y_val is None else grade_codes(y_val, self.grades_, "y_val")
-            fit_rows(self, X, codes, sample_weight, X_val, codes_val, groups, side)
-        return self
+    def _settle_targets(self, y: Any, sample_weight: Any, y_val: Any) -> tuple[Array, Array | None]:
+        weights = None if y is None else check_weights(sample_weight, len(column_or_1d(y)))
+        counted = None if weights is None else weights > 0
+        self.settle_grades(y, counted)
+        codes = grade_codes(y, self.grades_, "y", counted)
+        return codes, None if y_val is None else grade_codes(y_val, self.grades_, "y_val")
 
     def settle_grades(self, y: Any, counted: NDArray[np.bool_] | None = None) -> None:
         """Find the grades among targets and settle what depends on their number; rows that do not count are absent.
@@ -108,7 +86,7 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
         decision = self.decision if decision is None else decision
         check_decision(decision, ALL_DECISIONS)
         if decision == "native":
-            parts = self._predictions(X, n_samples, side, n_steps)
+            parts = self._predictions(X, side, n_samples, n_steps)
             codes = np.concatenate([part.statistic("native") for part in parts])
             return np.asarray(self.grades_[np.rint(codes).astype(np.int64)])
         shares = self._shares(X, n_samples, n_steps, side)
@@ -127,8 +105,8 @@ class GradeEstimator(ClassifierMixin, OrdinalEstimator):
     def _shares(self, X: Any, n_samples: int | None, n_steps: int | None, side: dict[str, Any]) -> Array:
         """Probability of each grade, from the lowest to the highest. **Shape:** -> ``(rows, grades)``."""
         check_is_fitted(self, "model_")
-        predictions = self._predictions(X, n_samples, side, n_steps)
-        return np.concatenate([grade_probabilities(part, len(self.grades_)) for part in predictions])
+        predictions = self._predictions(X, side, n_samples, n_steps)
+        return np.concatenate([part.grade_probabilities(len(self.grades_)) for part in predictions])
 
     def decide(self, prediction: Prediction, probabilities: Array, decision: str | None = None) -> NDArray[np.int64]:
         """Places, in ``grades_``, of the grades that distributions are answered with.

@@ -6,8 +6,8 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from diffor.estimators.folder import OF_THE_MACHINE, file_name_only
@@ -21,17 +21,31 @@ class HubError(OSError):
 
 def save_pretrained(model: Any, folder: str | Path, overwrite: bool, card: dict[str, Any]) -> None:
     """Write a fitted estimator with its card to a folder."""
-    carrier = _carrier_class()(model)
     with new_folder(Path(folder), overwrite) as fresh:
-        carrier.save_pretrained(fresh, model_card_kwargs=card)
+        _write(model, fresh, card)
 
 
-def push_to_hub(model: Any, repo_id: str, options: dict[str, Any], card: dict[str, Any]) -> str:
-    """Upload a fitted estimator with its card; the address of the commit."""
-    carrier = _carrier_class()(model)
-    carrier.check_card(**card)
-    with _hub_messages(f"push_to_hub({repo_id!r})", "log in with `hf auth login` or pass token="):
-        return str(carrier.push_to_hub(repo_id, model_card_kwargs=card, **options))
+def _write(model: Any, folder: Path, card: dict[str, Any]) -> None:
+    config, tensors = model.saved_state()
+    # Files and folders of the machine it was trained on are nobody else's business.
+    config["params"] |= dict.fromkeys(OF_THE_MACHINE)
+    config["settings"] |= file_name_only(config["settings"])
+    text = model_card(model, **card)
+    write_files(folder, config, tensors)
+    (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def push_to_hub(
+    model: Any, repo_id: str, private: bool | None, token: str | None, place: dict[str, Any], card: dict[str, Any]
+) -> str:
+    """Upload a fitted estimator with its card; the address of the commit. ``place`` are branch and message of it."""
+    hub = _hub()
+    with TemporaryDirectory() as folder:
+        _write(model, Path(folder), card)  # what is wrong with the model is told before a repository is made
+        with _hub_messages(f"push_to_hub({repo_id!r})", "log in with `hf auth login` or pass token="):
+            api = hub.HfApi(token=token)
+            made = api.create_repo(repo_id, private=private, exist_ok=True)
+            return str(api.upload_folder(repo_id=made.repo_id, folder_path=folder, **place))
 
 
 def from_pretrained(kind: Any, place: str | Path, options: dict[str, Any], encoder: Any) -> Any:
@@ -40,11 +54,9 @@ def from_pretrained(kind: Any, place: str | Path, options: dict[str, Any], encod
         return kind.load(place, encoder)
     if not is_repository(str(place)):
         raise CheckpointError(f"{place} is neither a folder nor the name of a repository, as 'name/model' is")
+    hub = _hub()
     with _hub_messages(f"from_pretrained({str(place)!r})", "check the name, or pass a folder"):
-        fetched = _carrier_class().from_pretrained(
-            str(place), **options, load=lambda folder: kind.load(folder, encoder)
-        )
-    return fetched.model
+        return kind.load(hub.snapshot_download(str(place), **options), encoder)
 
 
 def is_repository(name: str) -> bool:
@@ -56,41 +68,12 @@ def is_repository(name: str) -> bool:
     return name.count("/") <= 1 and all(part and part[0] not in ".~" for part in name.split("/")) and "\\" not in name
 
 
-@lru_cache
-def _carrier_class() -> Any:
-    """The hub's mixin around an estimator, made when it is first needed, since huggingface_hub is optional."""
+def _hub() -> Any:
     if importlib.util.find_spec("huggingface_hub") is None:
         raise ImportError('the hub needs the package huggingface_hub: pip install "diffor[hub]"')
-    from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
+    import huggingface_hub
 
-    class Carrier(ModelHubMixin, library_name="diffor"):
-        """Saves, uploads and fetches an estimator as the hub's mixin wants it."""
-
-        def __init__(self, model: Any) -> None:
-            self.model = model
-
-        def _save_pretrained(self, save_directory: Path) -> None:
-            config, tensors = self.model.saved_state()
-            # Files and folders of the machine it was trained on are nobody else's business.
-            params = config["params"] | dict.fromkeys(OF_THE_MACHINE)
-            settings = config["settings"] | file_name_only(config["settings"])
-            write_files(save_directory, config | {"params": params, "settings": settings}, tensors)
-
-        def generate_model_card(self, *args: Any, **card: Any) -> Any:
-            return ModelCard(model_card(self.model, **card))
-
-        def check_card(self, **card: Any) -> None:
-            """Refuse wrong arguments and models that are not fitted before a repository is made."""
-            self.model.saved_state()
-            self.generate_model_card(**card)
-
-        @classmethod
-        def _from_pretrained(  # type: ignore[override]
-            cls, *, model_id: str, load: Any, **place: Any
-        ) -> Any:
-            return cls(load(snapshot_download(model_id, **place)))
-
-    return Carrier
+    return huggingface_hub
 
 
 @contextmanager
@@ -98,7 +81,7 @@ def _hub_messages(what: str, cure: str) -> Iterator[None]:
     """Say in one line what a failing hub means; what is wrong with the files keeps its own message."""
     try:
         yield
-    except (CheckpointError, ImportError):
+    except CheckpointError:
         raise
     except Exception as error:
         import httpx

@@ -39,15 +39,7 @@ class Limits:
         >>> Limits.of(None, [3, np.nan], 2, (0, 10)).high
         array([ 3., inf])
         """
-        low, high = row_limits(lower, upper, n_rows)
-        for name, wrong, values in (("upper", high < bounds[0], high), ("lower", low > bounds[1], low)):
-            if wrong.any():
-                row = int(wrong.argmax())
-                raise UserError(
-                    f"{name} must leave some of the model's range from {bounds[0]} to {bounds[1]}, but row {row} has "
-                    f"{name}={values[row]}; correct the row, or fit with bounds=(low, high) that hold such values"
-                )
-        return cls(low, high)
+        return cls(*row_limits(lower, upper, n_rows, bounds))
 
     @classmethod
     def of_shares(cls, lower: ArrayLike | None, upper: ArrayLike | None, n_rows: int) -> Limits:
@@ -105,7 +97,7 @@ def share_limits(upper: ArrayLike | None, n_rows: int, name: str = "upper") -> F
             f"limit='share' needs the limit of each row, but {name} is not given; pass {name}=..., one number for each "
             "row, in fit and in all that predicts"
         )
-    row_limits(None, upper, n_rows, name)  # refuses what is no number, and the wrong number of them
+    row_limits(None, upper, n_rows)  # refuses what is no number, and the wrong number of them
     high = np.broadcast_to(np.asarray(upper, dtype=np.float64), (n_rows,))
     wrong = np.flatnonzero(~(np.isfinite(high) & (high > 0)))
     if len(wrong):

@@ -82,17 +82,13 @@ def _front_matter(model: Any, title: str, figures: Mapping[str, float], data: st
     if license is not None:
         meta["license"] = license
     if figures:
-        source = {"name": data or "held-back rows", "type": _identifier(data or "held-back rows")}
-        listed = [{"type": _identifier(key), "name": key, "value": float(value)} for key, value in figures.items()]
-        meta["model-index"] = [
-            {"name": title, "results": [{"task": {"type": task}, "dataset": source, "metrics": listed}]}
-        ]
+        names = (data or "held-back rows", *figures)
+        source, *listed = [{"type": "-".join(name.lower().split()), "name": name} for name in names]
+        measured = [one | {"value": float(value)} for one, value in zip(listed, figures.values(), strict=True)]
+        results = [{"task": {"type": task}, "dataset": source, "metrics": measured}]
+        meta["model-index"] = [{"name": title, "results": results}]
     lines = [f"{key}: {json.dumps(value, allow_nan=False)}" for key, value in meta.items()]
     return "\n".join(["---", *lines, "---"])
-
-
-def _identifier(text: str) -> str:
-    return "-".join(text.lower().split())
 
 
 def _opening(model: Any) -> str:
@@ -108,20 +104,17 @@ def _opening(model: Any) -> str:
 
 
 def _usage(model: Any) -> str:
-    ask = "model.predict_proba(X)  # of each grade" if hasattr(model, "classes_") else (
-        "model.predict_interval(X, coverage=0.9)"
-    )  # fmt: skip
-    return "\n".join([
-        "```python",
-        f"from diffor import {type(model).__name__}",
-        "",
-        f'model = {type(model).__name__}.from_pretrained("THIS_REPOSITORY_OR_FOLDER")',
-        "model.predict(X)",
-        ask,
-        "```",
-        "",
-        "`pip install 'diffor[hub]'` for repositories; folders need nothing more. Loading runs no code of the folder.",
-    ])  # fmt: skip
+    is_graded, name = hasattr(model, "classes_"), type(model).__name__
+    ask = "predict_proba(X)  # of each grade" if is_graded else "predict_interval(X, coverage=0.9)"
+    return f"""```python
+from diffor import {name}
+
+model = {name}.from_pretrained("THIS_REPOSITORY_OR_FOLDER")
+model.predict(X)
+model.{ask}
+```
+
+`pip install 'diffor[hub]'` for repositories; folders need nothing more. Loading runs no code of the folder."""
 
 
 def _figures(model: Any, figures: Mapping[str, float]) -> str:
@@ -130,14 +123,17 @@ def _figures(model: Any, figures: Mapping[str, float]) -> str:
     table = _table(("figure", "value"), [(key, f"{value:.4g}") for key, value in figures.items()])
     if model.history_.best_score is None:
         return table
-    rows = "out-of-fold answers" if _held_out(model) == "out-of-fold" else "validation rows"
-    return f"{table}\n\nThe {rows} also chose when to stop and how wide to answer, so their figure flatters."
+    return f"{table}\n\nThe {_judges(model)} also chose when to stop and how wide to answer, so their figure flatters."
 
 
 def _held_out(model: Any) -> str:
     """What a model's own score was taken on: rows set apart, or training rows by networks that never saw them."""
     summary = model.data_summary_ or {}
     return "validation" if summary.get("validation_rows", 1) else "out-of-fold"
+
+
+def _judges(model: Any) -> str:
+    return "out-of-fold answers" if _held_out(model) == "out-of-fold" else "validation rows"
 
 
 def _data(model: Any, data: str | None) -> str:
@@ -176,14 +172,10 @@ def _describe(column: Any) -> str:
 def _settings(model: Any) -> str:
     """The settings in which the model differs from its preset."""
     used, usual = vars(model.settings_), vars(PRESETS.get(model.preset, Settings()))
-    changed = [(name, str(used[name])) for name in used if used[name] != usual[name] and not _is_path(name)]
+    # Where first weights of a network of images lay is nobody else's business.
+    changed = [(name, str(used[name])) for name in used if used[name] != usual[name] and name != "encoder_weights"]
     table = _table(("setting", "value"), changed)
     return f"Preset `{model.preset}`" + (f", with these in its place:\n\n{table}" if changed else ".")
-
-
-def _is_path(name: str) -> bool:
-    """Whether a setting is a place on somebody's machine."""
-    return name == "encoder_weights"
 
 
 def _training(model: Any) -> str:
@@ -202,8 +194,7 @@ def _training(model: Any) -> str:
 def _limits(model: Any) -> list[str]:
     limits = list(LIMITS)
     if model.conformal_ is None:
-        rows = "out-of-fold answers" if _held_out(model) == "out-of-fold" else "validation rows"
-        limits.append(f"Intervals are calibrated on {rows}, not guaranteed.")
+        limits.append(f"Intervals are calibrated on {_judges(model)}, not guaranteed.")
     else:
         limits.append("Guaranteed coverage holds for rows exchangeable with the calibration rows, and on average.")
     if not model.has_distribution:

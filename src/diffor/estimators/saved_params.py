@@ -1,4 +1,4 @@
-"""Parameters of an estimator as JSON values, and what a folder or a checkpoint must agree with."""
+"""Parameters of an estimator as JSON values, and the name of a run made of them and its data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from torch import nn
 from diffor.encoders.images.choice import NETWORK
 from diffor.estimators.settings import Settings
 from diffor.files.schema import MisfitError
-from diffor.training.checkpoint import CheckpointError
 from diffor.training.loop import Rows
 
 
@@ -78,15 +77,3 @@ def name_run(settings: Settings, data: Rows) -> str:
     for part in (*data.inputs, data.y, *(() if data.weights is None else (data.weights,)), *data.side.values()):
         digest.update(part.contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def check_network(folder: Path, config: dict[str, Any], encoder: nn.Module | None) -> None:
-    """Refuse a model that was fitted with a network of the user's where it is not passed, and the other way round."""
-    needed = config.get("settings", {}).get("encoder") == NETWORK
-    if needed and encoder is None:
-        raise CheckpointError(
-            f"{folder} was fitted with a network of your own, which a folder cannot hold: pass it, "
-            "as in load(folder, encoder=network)"
-        )
-    if encoder is not None and not needed:
-        raise CheckpointError(f"{folder} knows its encoder, so none may be passed: leave encoder out")

@@ -1,12 +1,13 @@
-"""Settings: what each means and its value in every preset, told once."""
+"""Settings: what each means, what it may be, and its value in every preset, told once."""
 
 from __future__ import annotations
 
 import inspect
+import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,8 +19,7 @@ from diffor.core.target import TRANSFORMS
 from diffor.encoders import ENCODERS
 from diffor.encoders.images.choice import NETWORK, ImageChoice, reads_images
 from diffor.encoders.images.networks import TIMM, all_image_encoders
-from diffor.errors import UserError, did_you_mean
-from diffor.estimators.allowed import Instance, Number, Word, check_allowed, check_fields
+from diffor.errors import UserError, UserTypeError, did_you_mean
 from diffor.estimators.cross_fitting import KINDS
 from diffor.files import schema
 from diffor.methods import METHODS
@@ -28,14 +28,151 @@ from diffor.training.loop import TrainConfig
 
 CORE, PAPER = "diffor", "diffor-paper"
 """The methods of the presets: one call on borders, and the paper's chain."""
-
-
 SMALL_TABLE = 5000
 """Tables with fewer rows count as small."""
 NAMES = ("balanced", "fast", "accurate", "paper")
 """The presets."""
-PRESET_NAMES = (Word(NAMES),)
+SHOWN = 80
+"""Characters of a wrong value that a message shows."""
 Kind = TypeVar("Kind", bound=type)
+
+
+# --- what a parameter may be: rules of values that users give, which hold in files too ---
+
+
+@dataclass(frozen=True)
+class Number(schema.Rule):
+    """A number from ``low`` to ``high``, no boolean; without ``low`` itself where ``is_above``.
+
+    >>> whole = Number(1, is_whole=True)
+    >>> 3 in whole, True in whole, 2.5 in whole, str(whole)
+    (True, False, False, 'a whole number of at least 1')
+    """
+
+    low: float
+    high: float = math.inf
+    is_whole: bool = False
+    is_above: bool = False
+
+    def is_kind(self, value: Any) -> bool:
+        """Whether the value is a number of this kind, whatever its size."""
+        kinds = (int, np.integer) if self.is_whole else (int, float, np.integer, np.floating)
+        return isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
+
+    def __contains__(self, value: Any) -> bool:
+        return self.is_kind(value) and self.low <= value <= self.high and not (self.is_above and value == self.low)
+
+    def __str__(self) -> str:
+        kind = "a whole number" if self.is_whole else "a number"
+        above = f"above {self.low}" if self.is_above else f"of at least {self.low}"
+        if self.high == math.inf:
+            return f"{kind} {above}"
+        return f"{kind} {above} and at most {self.high}" if self.is_above else f"{kind} from {self.low} to {self.high}"
+
+
+@dataclass(frozen=True)
+class Word(schema.Rule):
+    """One of some words or other fixed values; those of a mapping are its keys.
+
+    >>> str(Word(("fast", "accurate"))), True in Word((-1,))
+    ('one of fast, accurate', False)
+    """
+
+    options: Iterable[Any]
+
+    def is_kind(self, value: Any) -> bool:
+        """Whether the value is of a type that is among the options."""
+        return any(type(value) is type(option) for option in self.options)
+
+    def __contains__(self, value: Any) -> bool:
+        return self.is_kind(value) and value in self.options
+
+    def __str__(self) -> str:
+        words = [str(option) for option in self.options]
+        return f"{'one of ' * (len(words) > 1)}{', '.join(words)}"
+
+
+@dataclass(frozen=True)
+class Instance(schema.Rule):
+    """An object of some classes; ``test`` may ask more of it, and say what is wrong by an error of its own.
+
+    ``saved`` is what may stand for it in a file, where nothing is tested by running it; null unless told otherwise.
+
+    >>> 1 in Instance((bool, np.bool_), "True or False")
+    False
+    """
+
+    kinds: type | tuple[type, ...]
+    said: str
+    test: Callable[[Any], object] = lambda _: True
+    saved: schema.Rule = schema.Nothing()
+
+    def is_kind(self, value: Any) -> bool:
+        """Whether the value is of one of the classes."""
+        return isinstance(value, self.kinds)
+
+    def __contains__(self, value: Any) -> bool:
+        return self.is_kind(value) and self.test(value) is not False
+
+    def __str__(self) -> str:
+        return self.said
+
+
+Allowed = tuple[Number | Word | Instance, ...]
+PRESET_NAMES = (Word(NAMES),)
+
+
+def check_allowed(name: str, value: Any, allowed: Allowed, or_none: bool = False) -> None:
+    """Refuse a value that a parameter may not be.
+
+    >>> check_allowed("max_steps", 0, (Number(1, is_whole=True),))
+    Traceback (most recent call last):
+    diffor.errors.UserError: max_steps must be a whole number of at least 1, but got max_steps=0
+    """
+    if (or_none and value is None) or any(value in one for one in allowed):
+        return
+    known = [option for one in allowed if isinstance(one, Word) for option in one.options if isinstance(option, str)]
+    hint = did_you_mean(value, known) if isinstance(value, str) else ""
+    words = " or ".join([str(one) for one in allowed] + ["None"] * or_none)
+    kind = UserError if any(one.is_kind(value) for one in allowed) else UserTypeError
+    raise kind(f"{name} must be {words}, but got {name}={shown(value)}{hint}")
+
+
+def check_fields(known: Iterable[Field[Any]], given: Mapping[str, Any]) -> None:
+    """Refuse given values that their fields do not allow; None leaves the choice to the preset where it may."""
+    for one in known:
+        if one.name in given:
+            check_allowed(one.name, given[one.name], one.metadata["allowed"], _may_be_none(one))
+
+
+def _may_be_none(one: Field[Any]) -> bool:
+    """Whether a parameter may be None: where that is its default, or what a preset says."""
+    return one.default is None or None in one.metadata.get("presets", {}).values()
+
+
+def saved_rules(known: Iterable[Field[Any]], is_resolved: bool = False) -> dict[str, schema.Rule]:
+    """What each parameter may be in a file; where ``is_resolved``, only presets may have left it None."""
+    rules: dict[str, schema.Rule] = {}
+    for one in known:
+        or_none = None in one.metadata["presets"].values() if is_resolved else _may_be_none(one)
+        allowed = [each.saved if isinstance(each, Instance) else each for each in one.metadata["allowed"]]
+        is_there = any(None in rule for rule in allowed)
+        rules[one.name] = schema.Either((*allowed, *[schema.Nothing()] * (or_none and not is_there)))
+    return rules
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it: not all of a long one.
+
+    >>> shown("a"), len(shown("a" * 999)), shown(10**5000)
+    ("'a'", 80, 'a very long whole number')
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python spells whole numbers up to some length only
+        return "a very long whole number"
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN else text[: SHOWN - 4] + " ..."
 
 
 # --- one dataclass of settings: constructors, their documentation, presets and searches come from it ---
@@ -105,10 +242,10 @@ def setting(
     """
     if not presets.keys() <= set(NAMES):
         raise TypeError(f"presets must be among {NAMES}, but got {sorted(presets)}")
-    values = {name: presets.get(name, balanced) for name in NAMES}
-    searches = {name: search_paper if name == "paper" else search for name in NAMES}
     if not allowed:
         raise TypeError(f"a setting must say which values it may have: {meaning}")
+    values = {name: presets.get(name, balanced) for name in NAMES}
+    searches = {name: search_paper if name == "paper" else search for name in NAMES}
     known = {"meaning": meaning, "presets": values, "encoded": encoded, "search": searches, "allowed": allowed}
     return field(default=default, metadata=known)
 
@@ -205,7 +342,8 @@ class TrainingSettings:
         "column ``path`` beside others, an array ``(n, height, width, 3)`` or a list of Pillow's images. ``plain``, "
         "``piecewise`` and ``periodic`` are networks of tables, without priors and folds.",
         "auto",
-        Word(("auto", *ENCODERS)),
+        Word(("auto",)),
+        Word(ENCODERS),
         Instance(
             (str, nn.Module),
             f"for images {', '.join(all_image_encoders())}, {TIMM}NAME or a network of yours",
@@ -384,6 +522,11 @@ class Settings(TrainingSettings, CoreSettings):
         return Settings(**(vars(self) | changes))
 
     @property
+    def reads_images(self) -> bool:
+        """Whether the encoder is one of images rather than of tables."""
+        return self.encoder not in ("auto", *ENCODERS) and reads_images(self.encoder)
+
+    @property
     def cross_fits(self) -> bool:
         """Whether tables are answered by cross-fitted networks, rather than by an encoder and a method."""
         on_table = self.encoder == "auto" or self.freeze_backbone
@@ -428,23 +571,18 @@ def train_on_encoder(settings: Settings, given: dict[str, Any]) -> Settings:
     return settings.but(**{name: value for name, value in ENCODED.items() if given.get(name) is None})
 
 
-def adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
+def _adapt_to_images(settings: Settings, given: dict[str, Any]) -> Settings:
     """Settings for training a network of images: smaller batches, and a low rate where it has learned before.
 
     The paper names one rate for all weights, so its preset has one.
-
-    >>> settings = adapt_to_images(PRESETS["balanced"].but(encoder="small"), {})
-    >>> settings.batch_size, settings.backbone_learning_rate
-    (64, None)
     """
     if settings.freeze_backbone:
         return settings
     changed: dict[str, Any] = {}
     if given.get("batch_size") is None:
         changed["batch_size"] = IMAGE_BATCH if settings.batch_size < PRESETS["paper"].batch_size else 2 * IMAGE_BATCH
-    is_paper = given.get("preset") == "paper"
     has_weights = image_choice(settings, given.get("encoder")).has_weights
-    if settings.backbone_learning_rate is None and has_weights and not is_paper:
+    if settings.backbone_learning_rate is None and has_weights and given.get("preset") != "paper":
         changed["backbone_learning_rate"] = RATE_WITH_WEIGHTS
     return settings.but(**changed)
 
@@ -457,16 +595,15 @@ def image_choice(settings: Settings, network: Any = None) -> ImageChoice:
 
 def _check_images(settings: Settings, given: dict[str, Any]) -> None:
     """Refuse settings of images where there are none, and wrong ones where there are."""
-    if not reads_images(settings.encoder):
-        default = Settings()
-        wrong = [name for name in OF_IMAGES if getattr(settings, name) != getattr(default, name)]
-        if wrong:
-            raise UserError(
-                f"{wrong[0]} is for encoders of images, but encoder={settings.encoder!r} reads tables; "
-                f"leave {wrong[0]} out or choose an encoder of images"
-            )
+    if settings.reads_images:
+        image_choice(settings, given.get("encoder")).inputs(settings.image_settings)
         return
-    image_choice(settings, given.get("encoder")).inputs(settings.image_settings)
+    wrong = [name for name in OF_IMAGES if getattr(settings, name) != getattr(PRESETS["balanced"], name)]
+    if wrong:
+        raise UserError(
+            f"{wrong[0]} is for encoders of images, but encoder={settings.encoder!r} reads tables; "
+            f"leave {wrong[0]} out or choose an encoder of images"
+        )
 
 
 def choose_dropout(settings: Settings, n_rows: int) -> float:
@@ -493,18 +630,17 @@ def check_method(settings: Settings) -> None:
 
 
 def _check_core(settings: Settings, given: dict[str, Any]) -> None:
-    """Refuse settings of cross-fitted networks where there are none, and wrong ones where there are."""
-    method = METHODS[settings.method]
-    if not method.cross_fits:
-        left_out = {"prior": "auto", "keep_out_of_fold": False}
-        wrong = [name for name in (*OF_CORE, "n_increments") if given.get(name) not in (None, left_out.get(name))]
-        if wrong and method.has_increments and wrong[0] == "n_increments":
-            raise UserError(
-                "the paper's increments are a setting of its method, but n_increments is given; "
-                'write method_settings={"n_increments": ...}'
-            )
-        if wrong:
-            raise UserError(f"{wrong[0]} is for the method {CORE!r}, but got method={settings.method!r}; leave it out")
+    """Refuse settings of cross-fitted networks where there are none."""
+    method, left_out = METHODS[settings.method], {"prior": "auto", "keep_out_of_fold": False}
+    wrong = [name for name in (*OF_CORE, "n_increments") if given.get(name) not in (None, left_out.get(name))]
+    if method.cross_fits or not wrong:
+        return
+    if method.has_increments and wrong[0] == "n_increments":
+        raise UserError(
+            "the paper's increments are a setting of its method, but n_increments is given; "
+            'write method_settings={"n_increments": ...}'
+        )
+    raise UserError(f"{wrong[0]} is for the method {CORE!r}, but got method={settings.method!r}; leave it out")
 
 
 def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
@@ -533,6 +669,6 @@ def resolve_settings(preset: str, given: dict[str, Any]) -> Settings:
     _check_images(settings, given)
     if not settings.cross_fits:
         settings = train_on_encoder(settings, given)
-    if reads_images(settings.encoder):
-        settings = adapt_to_images(settings, given)
+    if settings.reads_images:
+        settings = _adapt_to_images(settings, given)
     return settings

@@ -18,14 +18,13 @@ from sklearn.utils import check_random_state
 from diffor.core.grades import grade_codes
 from diffor.core.row_noise import row_keys
 from diffor.encoders import TabularInputs
-from diffor.encoders.images.choice import reads_images
 from diffor.encoders.tabular.inputs import CategoryColumn, NumericColumn
 from diffor.errors import UserError, did_you_mean
 from diffor.estimators.api import Estimator
-from diffor.estimators.calibration import MAX_VALID_ROWS
+from diffor.estimators.ensemble import MAX_VALID_ROWS
 from diffor.estimators.fitting import note_columns, settle_settings, train_members, unchanged_by_failure
 from diffor.estimators.grades import GradeEstimator
-from diffor.estimators.inputs import PassedRows
+from diffor.estimators.rows import PassedRows
 from diffor.estimators.settings import train_on_encoder
 from diffor.files.atomic import write_atomically
 from diffor.files.guarded import read_json_file
@@ -167,7 +166,7 @@ class _StreamedFit:
     def _check_settings(self) -> None:
         """Refuse what streams cannot do."""
         model = self.model
-        if reads_images(model.settings_.encoder):
+        if model.settings_.reads_images:
             raise UserError(
                 f"files are streamed into encoders of tables, but got encoder={model.settings_.encoder!r} reads "
                 "images; embed the images first"
@@ -184,11 +183,8 @@ class _StreamedFit:
                     f"{name} must be left out where files are streamed, but got {name}={wanted[name]!r}; "
                     "priors and folds need the table in memory"
                 )
-        model.settings_ = train_on_encoder(model.settings_.but(prior=(), kinds=(), encoder=self._encoder()), wanted)
-
-    def _encoder(self) -> str:
-        """The encoder of tables that streams are read by."""
-        return "piecewise" if self.model.settings_.encoder == "auto" else str(self.model.settings_.encoder)
+        encoder = "piecewise" if model.settings_.encoder == "auto" else model.settings_.encoder
+        model.settings_ = train_on_encoder(model.settings_.but(prior=(), kinds=(), encoder=encoder), wanted)
 
     def _check_target(self, found: Survey) -> None:
         """Refuse targets that are missing or, where values are predicted, no numbers or outside of the bounds."""
@@ -330,6 +326,8 @@ def fit_inputs(sample: pd.DataFrame, found: Survey, hash_buckets: int | None) ->
             column.has_missing = statistics.n_missing > 0
             if column.spread == 0 and statistics.high > statistics.low:
                 column.spread = (statistics.high - statistics.low) / 2
+            if statistics.low <= statistics.high:
+                column.note_range(statistics.low, statistics.high)
         elif isinstance(statistics, LevelStatistics):
             inputs.columns[place] = category_column(str(column.name), statistics, hash_buckets)
     return inputs

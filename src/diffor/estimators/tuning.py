@@ -6,7 +6,7 @@ import importlib.util
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from tqdm import tqdm
 
 from diffor.errors import UserError, did_you_mean
 from diffor.estimators.api import Estimator
-from diffor.estimators.search_space import search_space
-from diffor.estimators.settings import Space, resolve_settings
+from diffor.estimators.grades import GradeEstimator
+from diffor.estimators.settings import Settings, Space, resolve_settings
 from diffor.estimators.tuning_data import TuningData
 from diffor.files.locks import alone
 
@@ -27,6 +27,10 @@ AS_GIVEN = "as given"
 """Mark of the trial that changes no setting."""
 FINISHED, FAILED, CUT = "finished", "failed", "cut short"
 INTERRUPTED, TIME_LIMIT = "interrupted", "time limit"
+OF_VALUES = ("n_increments",)
+"""Settings of amounts: grades have a step for each border."""
+OF_TABLES = ("n_increments", "batch_size")
+"""Settings of tables: batches of images are as large as memory allows."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +79,21 @@ def tune(
 
     The first trial is the estimator as it is, so the best is never worse on these rows: a fifth of all, or each fold in
     turn where there are ``n_folds``. For grades the score is the ranked probability score. ``space`` replaces
-    :func:`~diffor.estimators.search_space.search_space`.
+    :func:`search_space`.
 
     A ``study`` is a file (SQLite) from which a search is continued: ``n_trials`` (25 where there is no time limit
     either) count those that are in it, ``time_limit`` counts the seconds of this call, without the last fit on all
     rows. A trial that is cut short, by time, Ctrl-C or a crash, is run again when the search is continued. Without a
     time limit, the same ``random_state`` gives the same trials, in one go or continued.
     """
-    _require_optuna()
-    _check_numbers(n_trials, time_limit, n_folds)
+    if importlib.util.find_spec("optuna") is None:
+        raise ImportError('tuning needs the package optuna: pip install "diffor[tune]"')
+    if n_trials is not None and n_trials < 1:
+        raise UserError(f"n_trials must be at least 1, but got n_trials={n_trials}")
+    if time_limit is not None and not time_limit > 0:
+        raise UserError(f"time_limit must be positive seconds or None, but got time_limit={time_limit}")
+    if n_folds is not None and n_folds < 2:
+        raise UserError(f"n_folds must be at least 2, or None for a fifth of the rows, but got n_folds={n_folds}")
     rows = TuningData(estimator, X, y, sample_weight, side)
     base = _prepare(estimator, rows.grades, random_state)
     chosen = _check_space(base, search_space(base) if space is None else space)
@@ -101,18 +111,23 @@ def tune(
     return replace(found, estimator=best)
 
 
-def _require_optuna() -> None:
-    if importlib.util.find_spec("optuna") is None:
-        raise ImportError('tuning needs the package optuna: pip install "diffor[tune]"')
+def search_space(estimator: Any) -> Space:
+    """The settings of an estimator that are worth searching: of its preset's space, those that it leaves at None.
 
-
-def _check_numbers(n_trials: int | None, time_limit: float | None, n_folds: int | None) -> None:
-    if n_trials is not None and n_trials < 1:
-        raise UserError(f"n_trials must be at least 1, but got n_trials={n_trials}")
-    if time_limit is not None and not time_limit > 0:
-        raise UserError(f"time_limit must be positive seconds or None, but got time_limit={time_limit}")
-    if n_folds is not None and n_folds < 2:
-        raise UserError(f"n_folds must be at least 2, or None for a fifth of the rows, but got n_folds={n_folds}")
+    >>> from diffor import DiffoRRegressor
+    >>> sorted(search_space(DiffoRRegressor("fast", batch_size=64)))
+    ['learning_rate', 'n_increments', 'weight_decay']
+    """
+    given = estimator.get_params(deep=False)
+    left_out: tuple[str, ...] = OF_VALUES if isinstance(estimator, GradeEstimator) else ()
+    if resolve_settings(estimator.preset, given).reads_images:
+        left_out += OF_TABLES
+    spaces = {one.name: one.metadata["search"][estimator.preset] for one in fields(Settings)}
+    return {
+        name: space
+        for name, space in spaces.items()
+        if space is not None and name in given and given[name] is None and name not in left_out
+    }
 
 
 def _prepare(estimator: Estimator, grades: list[Any] | None, random_state: int) -> Any:
@@ -213,10 +228,6 @@ class _Search:
         trial.set_user_attr(CUT, reason)
         self.study.tell(trial, state=optuna.trial.TrialState.FAIL)
 
-    def ended(self) -> list[Trial]:
-        """Trials that have finished or failed by themselves: those that count."""
-        return [trial for trial in self.trials() if trial.state != CUT]
-
     def trials(self) -> list[Trial]:
         """All trials that are over, in their order."""
         import optuna
@@ -235,7 +246,7 @@ class _Search:
     def run(self, n_trials: int | None, time_limit: float | None, verbose: int) -> str:
         """Run trials until there are enough of them, or time is up, or Ctrl-C is pressed; says which."""
         end = None if time_limit is None else time.monotonic() + time_limit
-        n_done = len(self.ended())
+        n_done = sum(trial.state != CUT for trial in self.trials())
         with tqdm(total=n_trials, initial=n_done, desc="tune", unit="trial", disable=None if verbose else True) as bar:
             try:
                 while n_trials is None or n_done < n_trials:
@@ -244,7 +255,7 @@ class _Search:
                     self.run_one(n_done, end)
                     n_done += 1
                     bar.update()
-                    scores = [trial.score for trial in self.ended() if trial.score is not None]
+                    scores = [trial.score for trial in self.trials() if trial.score is not None]
                     bar.set_postfix({"best": f"{min(scores):.4g}"} if scores else {})
             except _CutShortError as reason:
                 return str(reason)

@@ -15,7 +15,6 @@ from sklearn.utils.validation import _num_samples
 
 from diffor.core.grades import find_grades, grade_codes
 from diffor.core.table import as_table, check_weights
-from diffor.encoders.images.choice import reads_images
 from diffor.errors import UserError
 from diffor.estimators.api import Estimator
 from diffor.estimators.grades import GradeEstimator
@@ -44,8 +43,9 @@ class TuningData:
         self.side = {name: np.asarray(column) for name, column in side.items()}
         self.grades: list[Any] | None = None
         if isinstance(estimator, GradeEstimator):
-            classes = find_grades(y, estimator.grades)
-            self.grades, self.truth = classes.tolist(), grade_codes(y, classes, "y").astype(np.float64)
+            counted = None if self.weights is None else self.weights > 0
+            classes = find_grades(y, estimator.grades, counted)
+            self.grades, self.truth = classes.tolist(), grade_codes(y, classes, "y", counted).astype(np.float64)
         else:
             self.truth = as_values(y, "y")
 
@@ -84,6 +84,6 @@ class TuningData:
         digest.update(self.truth.tobytes())
         for column in (self.weights, *self.side.values()):
             digest.update(b"" if column is None else np.asarray(column, dtype=np.float64).tobytes())
-        if not reads_images(resolve_settings(base.preset, params).encoder):
+        if not resolve_settings(base.preset, params).reads_images:
             digest.update(pd.util.hash_pandas_object(as_table(self.X), index=False).to_numpy().tobytes())
         return digest.hexdigest()

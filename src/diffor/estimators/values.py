@@ -17,15 +17,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from diffor.core.prediction import Prediction
-from diffor.core.table import as_table, check_weights, row_counts
+from diffor.core.table import check_weights, row_counts
 from diffor.core.target import TargetScale, check_bounds, check_inside
 from diffor.errors import UserError, UserTypeError
-from diffor.estimators.allowed import Instance, Word, shown
 from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, interval_scores, open_intervals
 from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
 from diffor.estimators.limits import SHARE, TRUNCATE, Limits, shares_of
-from diffor.estimators.settings import parameter, with_parameters
+from diffor.estimators.settings import Instance, Word, parameter, shown, with_parameters
 from diffor.files.schema import ListOf, Number
 from diffor.methods import METHODS
 
@@ -51,6 +50,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         None,
         Instance(object, "two finite numbers (low, high)", check_bounds, ListOf(Number(), 2, 2)),
     )
+
     limit: str = parameter(
         "What ``upper``, a limit of each row's own, means. ``truncate``: it is known when predicting, and cuts the "
         "distribution. ``share``: it stops the value, as a video's end stops watching; ``fit`` takes ``upper`` too and "
@@ -83,16 +83,22 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         with unchanged_by_failure(self):
             settle_settings(self, X_val, y_val)
             self._check_limit(side)
-            target = self.learned_values(as_values(y, "y"), upper)
-            self.settle_scale(target, check_weights(sample_weight, len(target)))
-            target_val = None if y_val is None else as_values(y_val, "y_val")
-            if target_val is not None:
-                target_val = self.learned_values(target_val, upper_val, "y_val", "upper_val")
-                check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
+            y = self.learned_values(as_values(y, "y"), upper)
+            if y_val is not None:
+                y_val = self.learned_values(as_values(y_val, "y_val"), upper_val, "y_val", "upper_val")
+            target, target_val = self._settle_targets(y, sample_weight, y_val)
             fit_rows(self, X, target, sample_weight, X_val, target_val, groups, side)
             if self.learns_share and self.data_summary_ is not None:
                 self.data_summary_["largest_limit"] = float(np.max(np.asarray(upper, dtype=np.float64)))
         return self
+
+    def _settle_targets(self, y: Any, sample_weight: Any, y_val: Any) -> tuple[Array, Array | None]:
+        target = as_values(y, "y")
+        self.settle_scale(target, check_weights(sample_weight, len(target)))
+        target_val = None if y_val is None else as_values(y_val, "y_val")
+        if target_val is not None:
+            check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
+        return target, target_val
 
     @property
     def learns_share(self) -> bool:
@@ -132,14 +138,14 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
     ) -> None:
         """Check the method and fit the target's scale; ``ends`` are those of all targets where these are a sample."""
         check_method(self, "value")
-        counted = None if weights is None else np.flatnonzero(weights > 0)
-        target = target if counted is None else target[counted]
+        counted = np.arange(len(target)) if weights is None else np.flatnonzero(weights > 0)
+        target = target[counted]
         bounds = self._known_bounds(target if ends is None else np.array(ends))
         if bounds is None and ends is not None and ends[0] < ends[1]:
             bounds = ends
-        counts = None if weights is None or counted is None else row_counts(weights[counted])
+        counts = None if weights is None else row_counts(weights[counted])
         self.scale_: TargetScale = TargetScale(bounds, self.settings_.transform).fit(target, counts)
-        warn_of_outliers(target, np.arange(len(target)) if counted is None else counted)
+        warn_of_outliers(target, counted)
 
     def _known_bounds(self, target: NDArray[np.float64]) -> tuple[float, float] | None:
         """The bounds as given; where the method counts from zero and there are none, zero and the largest target."""
@@ -201,7 +207,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         check_is_fitted(self, "model_")
         if lower is None and upper is None and not self.learns_share:
             return None
-        return self.row_limits(len(as_table(X) if self.images_ is None else self.open_rows(X)), lower, upper)
+        return self.row_limits(self._count_rows(X), lower, upper)
 
     def row_limits(self, n_rows: int, lower: ArrayLike | None, upper: ArrayLike | None) -> Limits:
         """The limits of so many rows as the fitted model takes them, or a refusal."""
@@ -212,7 +218,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
     def _cut_predictions(
         self, X: Any, n_samples: int | None, side: dict[str, Any], n_steps: int | None, limits: Limits | None
     ) -> Iterator[Prediction]:
-        parts = self._predictions(X, n_samples, side, n_steps)
+        """Predictions of the rows, block by block, each row within its limits."""
+        parts = self._predictions(X, side, n_samples, n_steps)
         return parts if limits is None else limits.cut(parts)
 
     def predict_quantiles(
@@ -258,7 +265,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         ``lower bound + increments.sum(axis=1)`` is the mean. With ``limit="share"`` the range is that up to the row's
         limit. **Shape:** -> ``(rows, n_increments)``.
         """
-        limits, units = self._limits(X, lower, upper), self._unit_predictions(X, side=side)
+        limits, units = self._limits(X, lower, upper), self._unit_predictions(X, side)
         if limits is None:
             return self._increments(units, n_increments)
         ranges = limits.in_shares() if limits.of_share else limits
@@ -281,7 +288,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         # Bounds that were found in training rows need not hold for others; no interval reaches those targets.
         known = np.where((y < low) | (y > high), np.inf, y)
         scores, first = [], 0
-        for part in self._predictions(X_cal, side=side):
+        for part in self._predictions(X_cal, side):
             scores.append(interval_scores(part, known[first : first + len(part)], (low, high)))
             first += len(part)
         self.conformal_ = Calibration.of(np.concatenate(scores), (min(low, float(y.min())), max(high, float(y.max()))))
@@ -317,7 +324,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
             return np.concatenate([part.interval(coverage) for part in parts])
         self._check_as_calibrated(n_samples, n_steps)
         threshold = self.conformal_.threshold(coverage)
-        opened = np.concatenate([self._guaranteed(part, threshold) for part in self._predictions(X, side=side)])
+        opened = np.concatenate([self._guaranteed(part, threshold) for part in self._predictions(X, side)])
         return opened if limits is None else limits.clip(opened)
 
     def predict_opened(
@@ -341,7 +348,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         if threshold is not None:
             self._check_as_calibrated(n_samples, n_steps)
         limits = self._limits(X, lower, upper)
-        prediction = Prediction.concatenate(list(self._predictions(X, n_samples, side, n_steps)))
+        prediction = Prediction.concatenate(list(self._predictions(X, side, n_samples, n_steps)))
         opened = None if threshold is None else self._guaranteed(prediction, threshold)
         if limits is None:
             return prediction, opened
@@ -382,7 +389,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
                         f"lower and upper need cuts where the range is as narrow as that from {self.scale_.low} to "
                         f"{self.scale_.high}, but cuts=None; pass cuts, or leave the limits out"
                     )
-                units = self._unit_predictions(X, n_samples, side, n_steps)
+                units = self._unit_predictions(X, side, n_samples, n_steps)
                 return np.concatenate([part.probabilities(levels) for part in units])
         parts = self._cut_predictions(X, n_samples, side, n_steps, limits)
         return np.concatenate([part.probabilities(cuts) for part in parts])
@@ -406,7 +413,7 @@ def warn_of_outliers(target: NDArray[np.float64], rows: NDArray[np.int64]) -> No
         warnings.warn(
             f"{len(wrong)} of {len(target)} targets lie far from all others, which reach from {low} to {high} "
             f"({named}{', ...' if len(wrong) > 3 else ''}): correct or remove these rows if they are errors",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

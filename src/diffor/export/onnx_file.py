@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from diffor.core.prediction import check_open_share
 from diffor.encoders.tabular.inputs import as_categories
 from diffor.errors import UserError
-from diffor.estimators.conformal import check_coverage
 from diffor.estimators.grades import GradeEstimator
 from diffor.estimators.values import ValueEstimator
 from diffor.export.answer import Estimator, borders_of, count_features, raw_columns_of, write_grades
@@ -44,7 +44,7 @@ def export_model(
     borders_of(model)  # refuses what cannot be exported before anything else
     if find_spec("onnx") is None:
         raise ExportError("exporting needs the package onnx, but it is not installed; pip install 'diffor[export]'")
-    check_coverage(coverage)
+    check_open_share(coverage)
     levels = [float(level) for level in quantiles]
     if not levels or not all(0 <= level <= 1 for level in levels):
         raise UserError(f"quantile levels must lie in [0, 1], but got {levels}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 
 from diffor.estimators.conformal import _ROUNDING, OUTER_DEPTH, REACH_FLOOR
 from diffor.estimators.values import ValueEstimator
 from diffor.export.answer import Knots, write_heights
-from diffor.export.graph import DOUBLE, WHOLE, Graph, Value
+from diffor.export.graph import DOUBLE, WHOLE, Graph, Shape, Value
 
 SLACK = 1e-12
 """Levels nearer to 0 and 1 than this are the ends of what has any probability."""
@@ -35,7 +36,7 @@ def write_values(graph: Graph, model: ValueEstimator, levels: list[float], cover
         interval = curve.ends(curve.depth(1 - coverage))
     else:
         interval = open_interval(curve, model, coverage)
-    places, shape = graph.constant(knots.values), (len(knots.values),)
+    places, shape = graph.constant(knots.values), cast(Shape, (len(knots.values),))
     if model.learns_share:
         limit = graph.input(UPPER, DOUBLE, (None,)).reshape(-1, 1)
         found, interval, places, shape = limit * found, limit * interval, limit * places, (None, *shape)

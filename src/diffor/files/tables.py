@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import zlib
@@ -26,6 +27,7 @@ CHUNK_ROWS = 8192
 """Rows that are in memory at a time where a file is streamed."""
 PARQUET_SUFFIXES = (".parquet", ".pq")
 OUTPUT_SUFFIXES = (".csv", *PARQUET_SUFFIXES)
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _NAMELESS = re.compile(r"Unnamed: \d+|__index_level_\d+__")  # what pandas calls a column that has no name
 
 Write = Callable[["pd.DataFrame"], None]
@@ -339,15 +341,45 @@ def table_writer(path: Path, facts: Mapping[bytes, bytes] | None = None, tidy: b
 
 
 def csv_writer(file: TextIO) -> Write:
-    """A function that appends rows to an open text file; the header comes first."""
+    """A function that appends rows to an open text file; the header comes first.
+
+    Spreadsheets run text that begins like a formula, whoever wrote it; behind an apostrophe it is text to them.
+    """
+    import pandas as pd
+
     is_first = True
 
     def write(rows: pd.DataFrame) -> None:
         nonlocal is_first
-        rows.to_csv(file, index=False, header=is_first, lineterminator="\n")
+        told = pd.DataFrame({_no_formula(name): _without_formulas(rows[name]) for name in rows})
+        told.to_csv(file, index=False, header=is_first, lineterminator="\n")
         is_first = False
 
     return write
+
+
+def _without_formulas(column: pd.Series[Any]) -> pd.Series[Any]:
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return column
+    return column.astype(object).map(_no_formula)
+
+
+def _no_formula(cell: Any) -> Any:
+    """What a spreadsheet shows as it stands.
+
+    >>> [_no_formula(cell) for cell in ("=1+1", "-5", "-five", -5)]
+    ["'=1+1", '-5', "'-five", -5]
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and not _is_number(cell) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return "_" not in text and math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 @contextmanager

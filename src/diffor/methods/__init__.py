@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from diffor.core.method import Method
+from diffor.core.registry import Registry
 from diffor.methods.baselines import (
     behaviours,
     bins,
@@ -26,7 +27,7 @@ from diffor.methods.baselines import (
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.methods.diffor.one_call import OneCall
 
-METHODS: dict[str, type[Method]] = {
+_OWN: dict[str, type[Method]] = {
     "diffor": OneCall,
     "diffor-paper": IncrementDiffusion,
     "value-squared": point.SquaredValue,
@@ -80,4 +81,12 @@ METHODS: dict[str, type[Method]] = {
     "mdme": lifetime_buckets.RangesAndBuckets,
     "mdan": lifetime_buckets.BucketChannels,
 }
-"""Methods by name."""
+
+
+def _fault(name: str, thing: object) -> str:
+    is_one = isinstance(thing, type) and issubclass(thing, Method)
+    return "" if is_one else f"it must be a class of Method, not {thing!r}"
+
+
+METHODS = Registry("diffor.methods", _OWN, _fault)
+"""Methods by name, those of installed packages (entry points of ``diffor.methods``) among them."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -26,8 +25,6 @@ from diffor.files.locks import alone
 FORMAT = 2
 """Version of the folder layout; raised when an older DiffoR could not read what a newer one writes."""
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-
-Loaded = TypeVar("Loaded")
 
 
 class CheckpointError(UserError):
@@ -82,8 +79,10 @@ def checkpoint_lock(folder: Path) -> Iterator[None]:
     """Make a checkpoint folder, and hold it for one run."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    busy = f"{folder} must belong to one fit at a time, but another one is at it; wait for its end, or choose " \
-           "another checkpoint_dir"  # fmt: skip
+    busy = (
+        f"{folder} must belong to one fit at a time, but another one is at it; wait for its end, or choose another "
+        "checkpoint_dir"
+    )
     with alone(folder / ".lock", busy):
         yield
 
@@ -126,25 +125,6 @@ def new_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
         yield fresh
 
 
-def of_one_state(read: Callable[[Path], Loaded]) -> Callable[[Path], Loaded]:
-    """Read again what was replaced by another process while it was read: its files were of two states."""
-
-    @wraps(read)
-    def patient(folder: Path) -> Loaded:
-        folder = Path(folder)
-        for _ in range(MOMENTS):
-            wait_for(folder)
-            state = _state_of(folder)
-            try:
-                return read(folder)
-            except CheckpointError:
-                if state == _state_of(folder):
-                    raise
-        return read(folder)
-
-    return patient
-
-
 def _state_of(folder: Path) -> tuple[int, ...] | None:
     """What is another when another folder has the name."""
     try:
@@ -154,7 +134,6 @@ def _state_of(folder: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
 
-@of_one_state
 def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read a model folder; nothing in it is executed.
 
@@ -162,6 +141,18 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     consist of links). Configuration and weights must be those that were saved together, undamaged.
     """
     folder = Path(folder)
+    for _ in range(MOMENTS):
+        wait_for(folder)
+        state = _state_of(folder)
+        try:
+            return _load_once(folder)
+        except CheckpointError:
+            if state == _state_of(folder):  # else its files were of two states: another process replaced it meanwhile
+                raise
+    return _load_once(folder)
+
+
+def _load_once(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not folder.is_dir():
         raise CheckpointError(f"{folder} is not a folder: pass the folder that save() or `diffor fit` wrote")
     config = _read_config(folder)

@@ -10,14 +10,14 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from tqdm import tqdm
 
 from diffor.core.draws import OwnDraws
@@ -162,26 +162,18 @@ class TrainingRun:
         self.history, self.draws = History(), OwnDraws()
         self.asks_for_draws = getattr(model, "asks_for_draws", False)
         tables = sparse_tables(model)
-        apart = {id(table) for table in tables}
+        apart, backbone_rate = {id(table) for table in tables}, config.backbone_learning_rate
         self.optimizer = FlatAdam(
             (parameter for parameter in model.parameters() if id(parameter) not in apart),
             weight_decay=config.weight_decay,
-            factors=self.rate_factors(model, config),
+            factors=() if backbone_rate is None else learning_rate_groups(model, backbone_rate / config.learning_rate),
         )
         self.tables = RowAdagrad(tables, self.world)
         self.average = self.optimizer.values.clone()
-        self.best: Tensor | None = None
-        self.best_buffers: dict[str, Tensor] = {}  # running averages belong to the weights they were made with
-        self.best_tables: list[Tensor] = []
+        self.best: dict[str, Tensor] = {}
+        """Copies of what an answer depends on, as it was when the score was best."""
         self.losses: list[dict[str, float]] = []
         self.started, self.seconds_before = time.monotonic(), 0.0
-
-    @staticmethod
-    def rate_factors(model: nn.Module, config: TrainConfig) -> Iterable[tuple[Sequence[nn.Parameter], float]]:
-        """Groups of parameters with the share of the learning rate that they have; none where all have the whole."""
-        if config.backbone_learning_rate is None:
-            return ()
-        return learning_rate_groups(model, config.backbone_learning_rate / config.learning_rate)
 
     def loop(self) -> None:
         """Step until done, evaluating and saving on the way."""
@@ -202,7 +194,10 @@ class TrainingRun:
                 bar.update()
                 if history.steps % config.evaluate_every == 0 or history.steps == config.max_steps:
                     self.evaluate()
-                    bar.set_postfix(self.progress_figures())
+                    figures = history.records[-1].items()
+                    bar.set_postfix(
+                        {name: f"{value:.4g}" for name, value in figures if name not in ("step", "seconds")}
+                    )
                     self.save()
                 if self.should_stop():
                     return
@@ -227,10 +222,7 @@ class TrainingRun:
         self.history.rows += self.batches.count(step)
 
     def add_gradients(self, step: int) -> dict[str, float]:
-        """Gradients of this process's shards of a step, whose terms are returned.
-
-        They may be computed in pieces, to save memory.
-        """
+        """Gradients of this process's shards of a step, computed in pieces; returns the terms of the loss."""
         sums: dict[str, float] = {}
         before = [buffer.clone() for buffer in self.model.buffers()] if len(self.batches.shards) > 1 else []
         for shard in self.batches.shards:
@@ -274,14 +266,12 @@ class TrainingRun:
         record: dict[str, float] = {"step": self.history.steps, "seconds": self.seconds()}
         record |= self.mean_losses()
         if self.score is not None:
-            record["valid_crps"] = self.world.answer(self.validate)
-            if not self.config.early_stopping:
-                self.history.best_score, self.history.best_step = record["valid_crps"], self.history.steps
-            elif self.history.best_score is None or record["valid_crps"] < self.history.best_score:
-                self.history.best_score, self.history.best_step = record["valid_crps"], self.history.steps
-                self.best = self.average.clone()
-                self.best_buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
-                self.best_tables = [table.detach().clone() for table in self.tables.tables]
+            score, best = self.world.answer(self.validate), self.history.best_score
+            record["valid_crps"] = score
+            if not self.config.early_stopping or best is None or score < best:
+                self.history.best_score, self.history.best_step = score, self.history.steps
+                if self.config.early_stopping:
+                    self.best = {name: part.detach().clone() for name, part in self.answering().items()}
         self.history.records.append(record)
         rate = self.config.learning_rate * self.rate_factor()
         self.tracking.log(record | {"learning_rate": rate})
@@ -329,17 +319,12 @@ class TrainingRun:
         """Leave the model with its best weights, and the checkpoint marked as done."""
         if self.score is not None and self.history.best_score is None and self.history.stopped != "interrupted":
             self.evaluate()  # stopped by time before the first evaluation
-        final = self.average if self.best is None else self.best
         if self.history.stopped != "interrupted":  # an interrupted run is continued from its last checkpoint
             self.save()
-        self.optimizer.release(final)
+        copy_into(self.answering(), self.best)
+        self.optimizer.release(self.average)
         self.tables.release()
-        for table, best in zip(self.tables.tables, self.best_tables, strict=False):  # none where there was no best
-            table.data.copy_(best)
-        for name, buffer in self.model.named_buffers():
-            if name in self.best_buffers:
-                buffer.copy_(self.best_buffers[name])
-        if self.best is None:
+        if not self.best:
             self.history.best_step = self.history.steps
         self.history.seconds = self.seconds()
         self.model.eval()
@@ -347,11 +332,6 @@ class TrainingRun:
     def seconds(self) -> float:
         """Training time so far, over all resumed parts."""
         return self.seconds_before + time.monotonic() - self.started
-
-    def progress_figures(self) -> dict[str, str]:
-        """What the progress bar shows."""
-        last = self.history.records[-1]
-        return {name: f"{value:.4g}" for name, value in last.items() if name not in ("step", "seconds")}
 
     # --- checkpoints ---
 
@@ -364,41 +344,26 @@ class TrainingRun:
                 self.world.answer(lambda: locks.enter_context(checkpoint_lock(folder)))
             yield
 
+    def answering(self) -> dict[str, Tensor]:
+        """What an answer depends on, by name: averaged weights, buffers that belong to them, and tables of ids."""
+        parts = {"average": self.average}
+        parts |= {f"buffer.{name}": buffer for name, buffer in self.model.named_buffers()}
+        return parts | {f"table.{place}": table.data for place, table in enumerate(self.tables.tables)}
+
+    def state(self) -> dict[str, Tensor]:
+        """All that steps change and later steps read, by name."""
+        parts = {name: getattr(self.optimizer, name) for name in ("values", "first", "second")}
+        return parts | self.answering() | {f"squares.{place}": part for place, part in enumerate(self.tables.squares)}
+
     def save(self) -> None:
         """Write the whole state to one file, atomically."""
         if self.config.checkpoint_dir is None or not self.world.is_first:
             return
+        tensors = self.state() | {f"best.{name}": part for name, part in self.best.items()}
         history = asdict(self.history) | {"seconds": self.seconds()}
-        tensors = {name: getattr(self.optimizer, name) for name in ("values", "first", "second")}
-        tensors |= {f"buffer.{name}": buffer for name, buffer in self.model.named_buffers()}
-        tensors["average"] = self.average
-        if self.best is not None:
-            tensors["best"] = self.best
-            tensors |= {f"best_buffer.{name}": buffer for name, buffer in self.best_buffers.items()}
-        for place, table in enumerate(self.tables.tables):
-            tensors[f"table.{place}"], tensors[f"squares.{place}"] = table, self.tables.squares[place]
-        tensors |= {f"best_table.{place}": table for place, table in enumerate(self.best_tables)}
         facts = {"history": history, "fingerprint": self.fingerprint}
         facts["digest"] = digest_of(tensors, facts)
         write_atomically(Path(str(self.config.checkpoint_dir)) / STATE, pack(tensors, facts))
-
-    def check_state(self, path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Refuse a checkpoint of this run that is damaged: training would go on from it without a word."""
-        try:
-            Record({"history": HISTORY, "fingerprint": Text(), "digest": Text(64)}).check(facts, "")
-        except MisfitError as error:
-            raise CheckpointError(f"{path} is damaged: {error}; delete it to start anew") from error
-        digest = facts.pop("digest")
-        wanted = dict.fromkeys(("values", "first", "second", "average"), self.average)
-        wanted |= {f"buffer.{name}": buffer for name, buffer in self.model.named_buffers()}
-        for place, table in enumerate(self.tables.tables):
-            wanted |= {f"table.{place}": table, f"squares.{place}": self.tables.squares[place]}
-        if "best" in tensors:
-            wanted |= {"best": self.average} | {f"best_table.{place}": part for place, part in
-                                               enumerate(self.tables.tables)}  # fmt: skip
-        fits = all(name in tensors and tensors[name].shape == own.shape for name, own in wanted.items())
-        if not fits or digest_of(tensors, facts) != digest:
-            raise CheckpointError(f"{path} is damaged: it is not what was written there; delete it to start anew")
 
     def resume(self) -> None:
         """Continue from the checkpoint folder, if it holds a run of the same data and settings."""
@@ -413,23 +378,30 @@ class TrainingRun:
             )
         self.check_state(path, tensors, facts)
         self.history = History(**facts["history"])
-        self.seconds_before = self.history.seconds
-        self.optimizer.steps = self.history.steps
-        for name in ("values", "first", "second"):
-            getattr(self.optimizer, name).copy_(tensors[name])
-        self.average.copy_(tensors["average"])
-        for name, buffer in self.model.named_buffers():  # some methods count their steps
-            if f"buffer.{name}" in tensors:
-                buffer.copy_(tensors[f"buffer.{name}"])
-        for place, table in enumerate(self.tables.tables):
-            table.data.copy_(tensors[f"table.{place}"])
-            self.tables.squares[place].copy_(tensors[f"squares.{place}"])
-        if "best" in tensors:
-            self.best = tensors["best"].to(self.average.device)
-            kept = {name.removeprefix("best_buffer."): part for name, part in tensors.items() if "best_buffer." in name}
-            self.best_buffers = {name: part.to(self.average.device) for name, part in kept.items()}
-            places = range(len(self.tables.tables))
-            self.best_tables = [tensors[f"best_table.{place}"].to(self.average.device) for place in places]
+        self.seconds_before, self.optimizer.steps = self.history.seconds, self.history.steps
+        copy_into(self.state(), tensors)
+        best = {name: part for name, part in self.answering().items() if f"best.{name}" in tensors}
+        self.best = {name: tensors[f"best.{name}"].to(part.device) for name, part in best.items()}
+
+    def check_state(self, path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Refuse a checkpoint of this run that is damaged: training would go on from it without a word."""
+        try:
+            Record({"history": HISTORY, "fingerprint": Text(), "digest": Text(64)}).check(facts, "")
+        except MisfitError as error:
+            raise CheckpointError(f"{path} is damaged: {error}; delete it to start anew") from error
+        digest, wanted = facts.pop("digest"), self.state()
+        if any(name.startswith("best.") for name in tensors):
+            wanted |= {f"best.{name}": part for name, part in self.answering().items()}
+        shapes = [{name: part.shape for name, part in parts.items()} for parts in (wanted, tensors)]
+        if shapes[0] != shapes[1] or digest_of(tensors, facts) != digest:
+            raise CheckpointError(f"{path} is damaged: it is not what was written there; delete it to start anew")
+
+
+def copy_into(parts: dict[str, Tensor], found: dict[str, Tensor]) -> None:
+    """Fill tensors with those found under their names, if there are any."""
+    for name, part in parts.items():
+        if name in found:
+            part.copy_(found[name])
 
 
 @contextmanager

@@ -87,10 +87,8 @@ class TensorBoardTracker(Tracker):
         from torch.utils.tensorboard.summary import hparams
 
         if "" in self.writers and figures:
-            plain = {
-                name: value if isinstance(value, (bool, int, float, str)) else str(value)
-                for name, value in self.settings.items()
-            }
+            kinds = (bool, int, float, str)
+            plain = {name: value if isinstance(value, kinds) else str(value) for name, value in self.settings.items()}
             totals = {f"fit/{name}": value for name, value in figures.items()}
             for summary in hparams(plain, totals):  # type: ignore[no-untyped-call]
                 self.writers[""].file_writer.add_summary(summary)
@@ -125,25 +123,19 @@ class MLflowTracker(Tracker):
 
     def start(self, part: str, step: int) -> None:
         """Continue the run of a resumed fit, or begin one."""
+        from mlflow.entities import Param
+
         if self.run_id is None:
-            self.run_id = (self.find_run() if step else None) or self.create_run()
+            same = f"tags.`{RUN_TAG}` = '{self.name}'"
+            runs = self.client.search_runs([self.experiment_id], same, max_results=1) if step else []
+            if not runs:
+                settings = [Param(name, str(value)[:LONGEST_PARAMETER]) for name, value in self.settings.items()]
+                runs = [self.client.create_run(self.experiment_id, tags={RUN_TAG: self.name}, run_name=self.name)]
+                self.client.log_batch(runs[0].info.run_id, params=settings)
+            self.run_id = str(runs[0].info.run_id)
             self.client.update_run(self.run_id, status="RUNNING")
         history = self.client.get_metric_history(self.run_id, self.metric_name(part, "seconds")) if step else []
         self.last[part] = max((metric.step for metric in history), default=-1)
-
-    def find_run(self) -> str | None:
-        """The newest run with the same data and settings."""
-        runs = self.client.search_runs([self.experiment_id], f"tags.`{RUN_TAG}` = '{self.name}'", max_results=1)
-        return runs[0].info.run_id if runs else None
-
-    def create_run(self) -> str:
-        """A new run with the settings as its parameters."""
-        from mlflow.entities import Param
-
-        run = self.client.create_run(self.experiment_id, tags={RUN_TAG: self.name}, run_name=self.name)
-        params = [Param(name, str(value)[:LONGEST_PARAMETER]) for name, value in self.settings.items()]
-        self.client.log_batch(run.info.run_id, params=params)
-        return str(run.info.run_id)
 
     @staticmethod
     def metric_name(part: str, name: str) -> str:

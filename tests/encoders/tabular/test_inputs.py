@@ -555,5 +555,7 @@ def test_numeric_column_reports_what_it_learnt():
         "spread": 1 / NORMAL_MIDDLE_HALF,
         "has_missing": True,
         "edges": learnt.edges,
+        "low": 0.0,
+        "high": 2.0,
     }
     assert learnt.to_json() == expected

@@ -320,9 +320,11 @@ def test_every_ablation_runs(changes, objective, decoding):
     assert runs(small(objective=objective, decoding=decoding, **changes))
 
 
-def test_the_chain_over_all_times_is_the_papers_equation_four():
+@pytest.mark.parametrize("variance", ["reverse", "forward"])
+def test_the_chain_over_all_times_is_the_papers_equation_four(variance):
     """With fresh noise, each step is drawn from the mean and variance that the equation prints, time by time."""
-    method = small(n_times=12, schedule="linear", parameterization="noise", decoding="heads", n_steps=12, eta=1.0)
+    method = small(n_times=12, schedule="linear", parameterization="noise", decoding="heads", n_steps=12, eta=1.0,
+                   chain_variance=variance)  # fmt: skip
     assert method.chain_times == tuple(range(12, 0, -1))
     features, _, keys = rows(2)
     kept = method.process.signals.double() ** 2
@@ -334,7 +336,8 @@ def test_the_chain_over_all_times_is_the_papers_equation_four():
         if following:
             alpha = kept[t] / kept[t - 1]
             mean = (noisy - (1 - alpha) / (1 - kept[t]).sqrt() * predicted) / alpha.sqrt()
-            deviation = ((1 - kept[t - 1]) / (1 - kept[t]) * (1 - alpha)).sqrt()
+            share = (1 - kept[t - 1]) / (1 - kept[t]) if variance == "reverse" else 1.0
+            deviation = (share * (1 - alpha)).sqrt()  # 1 - alpha is beta_t
             noisy = (mean + deviation * step_noise(keys, 1, 3, t)).float()
 
 
@@ -410,6 +413,11 @@ def test_increments_are_read_at_aligned_times_also_where_samples_take_fewer_step
         ({"aligned_share": 0.0}, "but got aligned_share=0; raise aligned_share or use objective='full'"),
         ({"increment_weight": -1.0}, "at least 0, but got increment_weight=-1.0"),
         ({"eta": -0.5}, "[0, 1], but got eta=-0.5"),
+        ({"chain_variance": "big"}, "reverse, forward, but got chain_variance='big'"),
+        (
+            {"chain_variance": "forward", "process": "flow_matching", "parameterization": "velocity"},
+            "of a diffusion, but got process='flow_matching'; leave it out",
+        ),
     ],
     ids=str,
 )

@@ -75,8 +75,8 @@ def test_a_single_common_seed_gives_no_contrast():
 def test_tables_hold_amounts_and_mark_intervals_without_zero():
     clear, unclear = (Contrast("a", "b", "mae", 0.0512, low, 0.111, 5, 1.05, 1.0) for low in (0.01, -0.01))
     assert (clear.is_clear, unclear.is_clear) == (True, False)
-    assert amount(unclear, MAE) == "+5.1 % (-1.0 to +11.1)"
-    assert amount(unclear, SRCC) == "+0.051 (-0.010 to +0.111)"
+    assert amount(MAE, 0.0512, -0.01, 0.111) == "+5.1 % (-1.0 to +11.1)"
+    assert amount(SRCC, 0.0512, -0.01, 0.111) == "+0.051 (-0.010 to +0.111)"
     table = contrast_table([clear, unclear], MAE, ("width", {"b": 64}))
     assert table.header[0] == "width"
     assert table.rows[0] == ("64", "a", "1", "1.05", "+5.1 % (+1.0 to +11.1)", "5")

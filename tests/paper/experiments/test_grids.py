@@ -1,17 +1,22 @@
 """Run files of the experiments: they can be read in every size, and say what the paper's tables ask."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import miniatures_images
 import pytest
 
 from diffor import DiffoRRegressor
+from diffor.bench.leaderboard import latest_cells
 from diffor.bench.peers.methods import own_settings
+from diffor.bench.run import read_lines
 from diffor.estimators.settings import resolve_settings
 from diffor.methods.diffor import FlowMatching, IncrementDiffusion, MLPDenoiser, ScaleHeadsDenoiser
 from diffor.paper.experiments.ablation import FULL, VARIANTS
 from diffor.paper.experiments.grids import GRIDS
 
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 PAPER_SIZE = {"early_stopping": False, "evaluate_every": 1_000_000}
 IMAGES = {"encoder": "resnet50", "encoder_weights": "resnet50.pth", "image_settings": {"augment": False}, "epochs": 100}
 
@@ -122,3 +127,16 @@ def test_tables_run_every_method_of_the_paper_that_is_implemented():
         wanted = {name for one in figures if one.table in tables for name in one.ours}
         assert wanted <= ours
         assert "kuairec" not in plan.datasets or "value-squared" in ours  # VR
+
+
+@pytest.mark.parametrize("name", ["ablation", "heads", "times"])
+def test_committed_lines_still_give_the_committed_numbers(name):
+    pytest.importorskip("matplotlib")
+    lines, _ = read_lines(RESULTS / f"{name}-small.jsonl")
+    cells = {place: line for place, line in latest_cells(lines).items() if line["status"] == "ok"}
+    names = ("dataset", "method", "metric")
+    found = {tuple(one[key] for key in names): one for one in GRIDS[name].read(cells).numbers["contrasts"]}
+    committed = json.loads((RESULTS / f"{name}-small.json").read_text())["contrasts"]
+    assert len(committed) > 60
+    for one in committed:
+        assert found[tuple(one[key] for key in names)] == pytest.approx(one)

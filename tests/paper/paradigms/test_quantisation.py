@@ -1,4 +1,3 @@
-import json
 from typing import Any
 
 import numpy as np
@@ -9,16 +8,15 @@ from diffor.paper.paradigms.quantisation import (
     Quiet,
     bin_floor,
     by_place_in_bin,
-    quantisation_error,
     quantisation_tables,
 )
 
 Found = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def found() -> Found:
-    return quantisation_error(seed=0, quick=True)
+@pytest.fixture
+def found(quick_paradigms) -> Found:
+    return quick_paradigms.quantisation_error
 
 
 def test_the_floor_is_that_of_an_even_density() -> None:
@@ -60,8 +58,7 @@ def test_no_answer_is_better_than_the_noise(found: Found) -> None:
             assert min(one[f"hard_{name}"]["mean"], one[f"soft_{name}"]["mean"]) > found[f"noise_{name}"]
 
 
-def test_the_result_is_json_and_its_tables_hold_every_number_of_bins(found: Found) -> None:
-    assert json.loads(json.dumps(found)) == found
+def test_the_tables_hold_every_number_of_bins(found: Found) -> None:
     floors, errors = quantisation_tables(found)
     assert [row[0] for row in floors.rows] == ["2", "4", "8"]
     assert [row[:2] for row in errors.rows] == [

@@ -1,5 +1,4 @@
 import dataclasses
-import json
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,14 @@ from diffor.paper.paradigms.vocabulary import (
     swapped_tokens_error,
     token_covariances,
     vocabulary_tables,
-    vocabulary_tradeoff,
 )
 
 Found = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def found() -> Found:
-    return vocabulary_tradeoff(seed=0, quick=True)
+@pytest.fixture
+def found(quick_paradigms) -> Found:
+    return quick_paradigms.vocabulary_tradeoff
 
 
 @given(st.integers(1, 20), st.floats(0.1, 100))
@@ -82,8 +80,7 @@ def test_all_are_measured_in_the_targets_units_and_the_excess_over_draws_of_the_
         assert one["excess"]["mean"] == pytest.approx(one["crps"]["mean"] - best)
 
 
-def test_the_result_is_json_and_its_tables_hold_every_design(found: Found) -> None:
-    assert json.loads(json.dumps(found)) == found
+def test_the_tables_hold_every_design(found: Found) -> None:
     bounds, designs, beside = vocabulary_tables(found)
     assert bounds.rows[0][2:] == ("1.00", "0.250", "1.00")
     assert len(designs.rows) == len(found["designs"])

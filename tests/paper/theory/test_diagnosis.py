@@ -3,69 +3,53 @@ import json
 import numpy as np
 import pytest
 import torch
+from chain_methods import make_method, make_rows
 
-from diffor.core.row_noise import row_keys
 from diffor.methods.diffor import IncrementDiffusion
-from diffor.paper.theory.diagnosis import TITLES, diagnose
-
-
-def make_method(**settings):
-    torch.manual_seed(0)
-    return IncrementDiffusion(2, **{"n_increments": 4, "width": 16, "n_layers": 1, **settings}).eval()
-
-
-def make_rows(n=40, n_grades=None):
-    generator = torch.Generator().manual_seed(1)
-    features, y = torch.randn(n, 2, generator=generator), torch.rand(n, generator=generator)
-    if n_grades is not None:
-        y = (y * (n_grades - 1)).round() / (n_grades - 1)
-    return features, y, row_keys((features,), 0)
+from diffor.paper.theory.diagnosis import diagnose
+from diffor.paper.theory.model_diagnosis import EXPLANATIONS
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"spacing": "log", "denoiser": "transformer", "n_attention_heads": 2},
-        {"decoding": "fusion", "process": "flow_matching", "parameterization": "velocity"},
+        {"spacing": "log", "denoiser": "transformer", "n_attention_heads": 2, "decoding": "heads"},
+        {"decoding": "fusion", "process": "flow_matching"},
         {"spacing": "shared"},
         {"n_increments": 1},
-        {"denoiser": "mlp", "decoding": "chain", "schedule": "cosine", "parameterization": "velocity"},
     ],
 )
 def test_every_kind_of_method_is_diagnosed(settings):
-    found = diagnose(make_method(**settings), *make_rows(), n_samples=4)
-    facts = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    facts = diagnose(make_method(**settings), *make_rows(40), n_samples=4)
     assert facts["rows"] == 40
-    assert list(facts["measurements"]) == list(TITLES)
+    assert list(facts["measurements"]) == list(EXPLANATIONS)
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
 
 
 def test_values_are_cut_into_grades_and_grades_are_followed_along_the_chain():
-    values = diagnose(make_method(), *make_rows(), n_samples=4, grade_counts=(2, 5))
-    assert values.ordinal.case_name == "number of grades"
-    assert values.ordinal.cases == (2, 5)
+    features, y, keys = make_rows(40)
+    values = diagnose(make_method(), features, y, keys, n_samples=4, grade_counts=(2, 5))["measurements"]["ordinal"]
+    assert (values["by"], [one["n_grades"] for one in values["cases"]]) == ("number of grades", [2, 5])
     method = make_method(n_increments=2)
-    grades = diagnose(method, *make_rows(n_grades=3), n_grades=3, n_samples=4)
-    assert grades.ordinal.case_name == "time"
-    assert grades.ordinal.cases == method.chain_times
+    grades = diagnose(method, features, (2 * y).round() / 2, keys, n_grades=3, n_samples=4)["measurements"]["ordinal"]
+    assert (grades["by"], [one["time"] for one in grades["cases"]]) == ("time", list(method.chain_times))
 
 
 def test_chains_in_pieces_are_the_chains_of_all_rows(monkeypatch):
     method, rows = make_method(), make_rows(48)
-    whole = diagnose(method, *rows, n_samples=4)
+    whole = diagnose(method, *rows, n_samples=4)["measurements"]
     monkeypatch.setattr("diffor.paper.theory.diagnosis.CHUNK_ROWS", 16)
-    pieces = diagnose(method, *rows, n_samples=4)
-    np.testing.assert_allclose(pieces.selection.mse, whole.selection.mse, rtol=1e-4)
-    np.testing.assert_allclose(pieces.scales.predictive_entropy, whole.scales.predictive_entropy, atol=0.05)
+    pieces = diagnose(method, *rows, n_samples=4)["measurements"]
+    for part, name, tolerance in (("selection", "mse", 1e-5), ("scales", "predictive_entropy", 0.05)):
+        np.testing.assert_allclose(pieces[part][name], whole[part][name], atol=tolerance)
 
 
 def test_a_diagnosis_changes_nothing():
-    method, rows = make_method(), make_rows()
+    method, rows = IncrementDiffusion(2, n_increments=4, width=16, n_layers=1).eval(), make_rows(40)
     before = {name: tensor.clone() for name, tensor in method.state_dict().items()}
-    torch.manual_seed(3)
-    expected = torch.rand(2)
-    torch.manual_seed(3)
+    state = torch.get_rng_state()
     diagnose(method, *rows, n_samples=4)
-    assert torch.equal(torch.rand(2), expected)
+    assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(tensor, before[name]) for name, tensor in method.state_dict().items())
     assert all(parameter.grad is None for parameter in method.parameters())
 

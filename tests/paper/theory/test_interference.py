@@ -1,25 +1,13 @@
 import numpy as np
 import pytest
 import torch
+from chain_methods import make_method, make_rows
 
-from diffor.methods.diffor import IncrementDiffusion
 from diffor.methods.diffor.gradients import Interference, cosines_for_history, gradient_interference, time_losses
 from diffor.methods.diffor.increments import split_increments
 from diffor.paper.theory.interference import time_interference
 
-
-def make_method(**settings):
-    torch.manual_seed(0)
-    base = {"n_increments": 4, "width": 16, "n_layers": 1, "denoiser": "mlp", "parameterization": "velocity"}
-    return IncrementDiffusion(2, **{**base, "schedule": "cosine", "objective": "one_call", **settings}).eval()
-
-
-def make_rows(n=50):
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(n, 2, generator=generator), torch.rand(n, generator=generator)
-
-
-# Gradients whose angles are known.
+FEATURES, Y, _ = make_rows()
 
 
 def test_cosines_of_known_gradients():
@@ -33,20 +21,15 @@ def test_cosines_of_known_gradients():
     assert found.mean_cosine == pytest.approx((0 - 1 + half + 0 + half - half) / 6)
 
 
-def test_orthogonal_gradients_do_not_interfere():
+def test_orthogonal_gradients_do_not_interfere_opposed_ones_cancel_and_equal_ones_double():
     place = torch.zeros(2, requires_grad=True)
-    found = gradient_interference([place[0], 2 * place[1]], [place])
-    assert found.cross_term == 0.0
-    assert found.descent == 1.0
-
-
-def test_opposed_gradients_cancel_and_equal_ones_double():
-    place = torch.zeros(3, requires_grad=True)
-    opposed = gradient_interference([place.sum(), -place.sum()], [place])
-    assert opposed.descent == pytest.approx(0.0)
-    assert opposed.cross_term == pytest.approx(-6.0)
-    equal = gradient_interference([place.sum(), place.sum()], [place])
-    assert equal.descent == pytest.approx(2.0)
+    for losses, cross_term, descent in (
+        ([place[0], 2 * place[1]], 0.0, 1.0),
+        ([place.sum(), -place.sum()], -4.0, 0.0),
+        ([place.sum(), place.sum()], 4.0, 2.0),
+    ):
+        found = gradient_interference(losses, [place])
+        assert (found.cross_term, found.descent) == pytest.approx((cross_term, descent))
 
 
 def test_the_norm_of_the_sum_is_the_papers_expansion():
@@ -70,63 +53,41 @@ def test_one_loss_has_no_pairs():
     assert (alone.mean_cosine, alone.conflicts, alone.cross_term, alone.descent) == (0.0, 0.0, 0.0, 1.0)
 
 
-# The method.
-
-
 def test_the_losses_of_the_times_sum_to_the_terms_of_algorithm_1():
-    method, (features, y) = make_method(objective="full"), make_rows()
-    increments = split_increments(y, 4)
+    method, increments = make_method(objective="full"), split_increments(Y, 4)
     noise = torch.randn(increments.shape, generator=torch.Generator().manual_seed(0))
-    _, of_heads, estimates = time_losses(method, features, increments, seed=0)
-    expected = (increments - method.heads(method.call_at_aligned_times(features, increments, noise)[1])).square().mean()
+    _, of_heads, estimates = time_losses(method, FEATURES, increments, seed=0)
+    expected = (increments - method.heads(method.call_at_aligned_times(FEATURES, increments, noise)[1])).square().mean()
     torch.testing.assert_close(torch.stack(of_heads).mean(), expected)
     assert estimates.shape == (50, 4, 4)
 
 
-def test_separate_heads_have_no_cross_terms_and_the_denoiser_has():
-    found = time_interference(make_method(), *make_rows())
-    assert found.heads.cross_term == 0.0
-    assert (np.diag(found.heads.products) > 0).all()
-    assert not np.triu(found.heads.cosines, 1).any()
-    assert abs(found.denoising.cross_term) > 0
-    assert abs(found.increments.cross_term) > 0
-    assert abs(found.shared_start.cross_term) > 0
+def test_separate_heads_have_no_cross_terms_and_shared_parameters_have():
+    found = time_interference(make_method(objective="one_call"), FEATURES, Y)["gradients"]
+    heads = found.pop("separate heads")
+    assert heads["cross_term"] == 0.0
+    np.testing.assert_allclose(heads["cosines"], np.eye(4))  # none of the gradients is zero
+    assert len(found) == 4
+    assert all(abs(one["cross_term"]) > 0 for one in found.values())
+    assert found["shared head, fitted"]["descent"] < 1  # where it has learned, gradients point against each other
 
 
-def test_in_a_shared_head_that_has_learned_gradients_point_against_each_other():
-    found = time_interference(make_method(), *make_rows())
-    assert found.shared_end.descent < 1
-    assert np.trace(found.shared_end.products) < np.trace(found.shared_start.products)
-
-
-def test_nothing_is_left_behind():
-    method, rows = make_method(), make_rows()
+def test_nothing_is_left_behind_and_the_same_is_found_again():
+    method = make_method()
+    state = torch.get_rng_state()
     before = [parameter.clone() for parameter in method.parameters()]
-    torch.manual_seed(7)
-    expected = torch.rand(3)
-    torch.manual_seed(7)
     with torch.no_grad():  # as callers may have it
-        first = time_interference(method, *rows)
-    assert torch.equal(torch.rand(3), expected)
+        first, again = (time_interference(method, FEATURES, Y) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), state)
     assert all(parameter.grad is None for parameter in method.parameters())
     assert all(torch.equal(one, other) for one, other in zip(before, method.parameters(), strict=True))
-    np.testing.assert_array_equal(first.shared_end.products, time_interference(method, *rows).shared_end.products)
-
-
-def test_one_head_has_nobody_to_conflict_with():
-    found = time_interference(make_method(n_increments=1), *make_rows())
-    assert [one.mean_cosine for one in found.measured] == [0.0] * 5
+    np.testing.assert_equal(first, again)
 
 
 def test_what_training_logs_is_what_is_measured():
-    method, rows = make_method(), make_rows()
-    found, logged = time_interference(method, *rows), cosines_for_history(method, *rows)
-    assert logged == method.diagnostics(*rows)
-    assert logged == pytest.approx(
-        {
-            "denoise_cosine": found.denoising.mean_cosine,
-            "denoise_conflicts": found.denoising.conflicts,
-            "increment_cosine": found.increments.mean_cosine,
-            "increment_conflicts": found.increments.conflicts,
-        }
-    )
+    method = make_method()
+    found, logged = time_interference(method, FEATURES, Y)["gradients"], cosines_for_history(method, FEATURES, Y)
+    assert logged == method.diagnostics(FEATURES, Y)
+    for kind, name in (("denoise", "denoiser, denoising losses"), ("increment", "denoiser, increment losses")):
+        assert logged[f"{kind}_cosine"] == pytest.approx(found[name]["mean_cosine"])
+        assert logged[f"{kind}_conflicts"] == pytest.approx(found[name]["conflicts"])

@@ -13,7 +13,6 @@ from browser import CHROMIUM, measured
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.core.cdf_prediction import CdfPrediction
-from diffor.core.grades import grade_probabilities
 from diffor.estimators.chain import true_increments
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.reports.evaluation import Evaluation, model_page, picked_rows
@@ -50,7 +49,7 @@ def evaluation_of(model, table, truth):
     prediction = model.predict_distribution(table)
     numbers = np.arange(len(truth))
     if hasattr(model, "classes_"):
-        shares = grade_probabilities(prediction, len(model.classes_))
+        shares = prediction.grade_probabilities(len(model.classes_))
         answers = Graded(truth, pd.Index(model.grades_).get_indexer(model.predict(table)), shares)
         measures, constants = GRADE_MEASURES, constant_grades(truth, len(model.classes_))
         answered = answers.chosen
@@ -95,10 +94,11 @@ def grade_page(graded):
 def test_the_page_of_values_has_all_parts(value_page):
     assert re.findall("<h2>(.*?)</h2>", value_page) == [
         "How well it predicts", "Predicted and true values", "Error by range of the target", "Whole distributions",
-        "Calibration", "Where it is wrong", "From coarse to fine", "Training",
+        "Calibration", "Where it is wrong", "What moves the answers", "Where the uncertainty comes from",
+        "From coarse to fine", "Training",
     ]  # fmt: skip
-    assert value_page.count("<figure>") == 9  # nine, and the tenth where there is a chain
-    assert value_page.count("<table") == 3
+    assert value_page.count("<figure>") == 12  # and another where there is a chain
+    assert value_page.count("<table") == 6
     assert "240 rows of test.csv" in value_page
     assert "http" not in value_page
 
@@ -111,8 +111,8 @@ def test_the_bad_city_is_named(value_page):
 
 def test_the_page_of_grades_has_all_parts(graded, grade_page):
     assert re.findall("<h2>(.*?)</h2>", grade_page) == [
-        "How well it predicts", "Answers and truth", "Calibration", "Where it is wrong", "From coarse to fine",
-        "Training",
+        "How well it predicts", "Answers and truth", "Calibration", "Where it is wrong", "What moves the answers",
+        "Where the uncertainty comes from", "From coarse to fine", "Training",
     ]  # fmt: skip
     counts = pd.crosstab(graded.truth, graded.answered).reindex(index=range(3), columns=range(3), fill_value=0)
     for code, row in zip(range(3), counts.to_numpy(), strict=True):
@@ -238,7 +238,7 @@ def test_nothing_leaves_the_page_sideways_on_a_phone_or_a_desk(value_page, grade
     narrowest = f"Math.min(...{svgs}.map((svg) => svg.getBoundingClientRect().width))"
     pages = {"values": value_page, "grades": grade_page}
     found = measured(tmp_path, pages, (390, 1200), f"[{beyond}, {svgs}.length, {narrowest}].join(' ')")
-    for part, n_figures in zip(found, (9, 4, 9, 4), strict=True):
+    for part, n_figures in zip(found, (12, 7, 12, 7), strict=True):
         sideways, n_svgs, width = part.split()
         assert (int(sideways), int(n_svgs)) == (0, n_figures)
         assert float(width) > 300

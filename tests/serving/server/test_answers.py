@@ -156,3 +156,15 @@ def test_the_chain_of_a_row_is_that_of_its_model(flats):
             assert step["levels"][-1] == pytest.approx(np.mean(step["values"]), rel=1e-5)
             assert (np.diff([0.0, *step["levels"]]) >= 0).all()
         assert told["steps"][0]["noise"] > 0.9 > 0.1 > told["steps"][-1]["noise"]
+
+
+def test_rows_unlike_training_are_named_and_those_of_others_are_not(values, flats):
+    table = flats[0].head(2)
+    odd = table.assign(size=[9_000.0, table["size"].iloc[1]], city=["Oslo", "Paris"])
+    usual, told = ModelAnswers(values)([question(values, table), question(values, odd)])
+    assert (part(usual, "novel"), usual["warnings"]) == ([[], []], [])
+    assert part(told, "novel") == [["size"], ["city"]]
+    low, high = values.inputs_.columns[0].range
+    first, second = told["warnings"][:2]
+    assert first == f"row 0: 'size' is 9000.0, which is far outside the training range, {low:.6g} to {high:.6g}"
+    assert second == "row 1: 'city' is 'Paris', which no training row had; the answer takes it for unknown"

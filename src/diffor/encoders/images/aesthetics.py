@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from inspect import signature
 from typing import Any
-
-from torch import nn
 
 from diffor.encoders.images import vision_transformer
 from diffor.encoders.images.attention import ColourDelegates, FourWayScan
-from diffor.encoders.images.networks import ImageEncoder, Weights, make_timm, with_weights
+from diffor.encoders.images.networks import ImageEncoder, Weights, make_own, make_timm, with_weights
 from diffor.encoders.images.patches import ChosenPatches, MultiScalePatches, PatchFeatures, TwoColumns
 from diffor.encoders.images.relations import LayoutGraphs, PooledLevels, ThemeRules
 from diffor.encoders.images.vision_transformer import VisionTransformer
@@ -30,22 +27,16 @@ def make_farl(*, weights: Weights = None, **options: Any) -> ImageEncoder:
     return with_weights(VisionTransformer(), weights, colours | options, ignored=(), prefix=vision_transformer.PREFIX)
 
 
-def make_aesthetic(network: Callable[..., nn.Module], *, weights: Weights = None, **options: Any) -> ImageEncoder:
-    """A compact network of the aesthetics tables; arguments of the network may stand among the options."""
-    own = {name: options.pop(name) for name in signature(network).parameters if name in options}
-    return with_weights(network(**own), weights, options)
-
-
 AESTHETIC_ENCODERS: dict[str, Callable[..., ImageEncoder]] = {
-    "rapid": partial(make_aesthetic, TwoColumns),
-    "alamp": partial(make_aesthetic, ChosenPatches),
-    "mpada-patches": partial(make_aesthetic, PatchFeatures),
-    "mlsp": partial(make_aesthetic, PooledLevels),
-    "hgcn": partial(make_aesthetic, LayoutGraphs),
-    "musiq": partial(make_aesthetic, MultiScalePatches),
-    "tanet": partial(make_aesthetic, ThemeRules),
-    "delegate": partial(make_aesthetic, ColourDelegates),
-    "aesmamba": partial(make_aesthetic, FourWayScan),
+    "rapid": partial(make_own, TwoColumns),
+    "alamp": partial(make_own, ChosenPatches),
+    "mpada-patches": partial(make_own, PatchFeatures),
+    "mlsp": partial(make_own, PooledLevels),
+    "hgcn": partial(make_own, LayoutGraphs),
+    "musiq": partial(make_own, MultiScalePatches),
+    "tanet": partial(make_own, ThemeRules),
+    "delegate": partial(make_own, ColourDelegates),
+    "aesmamba": partial(make_own, FourWayScan),
     "maxvit": partial(make_timm, MAXVIT),
     "farl": make_farl,
 }

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from diffor.encoders.images.convnets import SmallConvNet
-from diffor.errors import UserError
+from diffor.errors import check_least
 
 REACH = 0.5
 """How far a point of the deformable attention may move, as a share of the photo's half."""
@@ -59,9 +59,6 @@ class ColourDelegates(nn.Module):
     to the dedicated colours of a photo by tokens that stand for them. Guessed: segments are soft, around learned
     centres in the space of normalised colours; a delegate is the mean feature of its segment, weighted by how much of
     the photo it holds; the small network comes before one deformable layer.
-
-    >>> ColourDelegates(n_channels=4, n_delegates=3)(torch.zeros(2, 3, 64, 64)).shape
-    torch.Size([2, 64])
     """
 
     def __init__(self, n_channels: int = 16, n_delegates: int = 16, n_heads: int = 4) -> None:
@@ -130,15 +127,11 @@ class FourWayScan(nn.Module):
     backward, with selective state spaces, and join the four. Guessed: two such layers on the small network's maps in
     place of VMamba-tiny, with widths of our own. The source also learns from balanced levels of the score, which
     belongs to a method and not to an encoder, and is left out.
-
-    >>> FourWayScan(n_channels=4, width=16)(torch.zeros(2, 3, 64, 64)).shape
-    torch.Size([2, 16])
     """
 
     def __init__(self, n_channels: int = 16, width: int = 64, n_layers: int = 2) -> None:
         super().__init__()
-        if n_layers < 1:
-            raise UserError(f"n_layers must be at least 1, but got n_layers={n_layers}")
+        check_least("n_layers", n_layers)
         self.network = SmallConvNet(n_channels)
         self.narrow = nn.Conv2d(self.network.out_features, width, 1)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(n_layers))

@@ -7,7 +7,6 @@ first weights, when a saved model is loaded.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -38,8 +37,11 @@ def reads_images(encoder: str | nn.Module) -> bool:
     return encoder == NETWORK or encoder in all_image_encoders() or encoder.startswith(TIMM)
 
 
-def _arguments(made: Callable[..., nn.Module]) -> list[str]:
-    return list(inspect.signature(made).parameters)
+def _check_names(what: str, given: dict[str, Any], known: list[str]) -> None:
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(str(name), known)
+            raise UserError(f"{what} must be among {', '.join(known) or 'none'}, but got {name!r}{hint}")
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,7 @@ class ImageChoice:
     freeze: bool = False
 
     def __post_init__(self) -> None:
-        known = self._known_settings()
-        for name in self.settings:
-            if name not in known:
-                raise UserError(
-                    f"encoder_settings must be among {', '.join(known) or 'none'}, but got {name!r}"
-                    + did_you_mean(str(name), known)
-                )
+        _check_names("encoder_settings", self.settings, self._known_settings())
         if isinstance(self.encoder, nn.Module) and self.weights is not None:
             raise UserError("encoder_weights are for encoders by name, but the encoder is a network; fill it before")
 
@@ -72,8 +68,8 @@ class ImageChoice:
             return []
         maker = None if isinstance(self.encoder, nn.Module) else all_image_encoders().get(self.encoder)
         of_maker = inspect.signature(maker).parameters if maker else ()
-        of_network = [name for part in getattr(maker, "args", ()) if callable(part) for name in _arguments(part)]
-        names = [*of_maker, *of_network, *inspect.signature(ImageEncoder).parameters]
+        networks = [inspect.signature(part).parameters for part in getattr(maker, "args", ()) if callable(part)]
+        names = [*of_maker, *(name for own in networks for name in own), *inspect.signature(ImageEncoder).parameters]
         return [name for name in dict.fromkeys(names) if name not in (*_SET_ELSEWHERE, "options")]
 
     @property
@@ -83,13 +79,7 @@ class ImageChoice:
 
     def inputs(self, settings: dict[str, Any]) -> ImageInputs:
         """How images are read, with these settings in place of the defaults."""
-        known = [one.name for one in fields(ImageInputs)]
-        for name in settings:
-            if name not in known:
-                raise UserError(
-                    f"image_settings must be among {', '.join(known)}, but got {name!r}"
-                    + did_you_mean(str(name), known)
-                )
+        _check_names("image_settings", settings, [one.name for one in fields(ImageInputs)])
         side = {"side": SMALL_SIDE} if self.encoder == "small" else {}
         return ImageInputs(**{**side, **settings})
 

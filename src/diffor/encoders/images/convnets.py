@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from diffor.errors import UserError
+from diffor.errors import UserError, check_least
 
 MAX_NAMED = 5
 
@@ -34,8 +34,7 @@ class SmallConvNet(nn.Module):
 
     def __init__(self, n_channels: int = 32) -> None:
         super().__init__()
-        if n_channels < 1:
-            raise UserError(f"n_channels must be at least 1, but got n_channels={n_channels}")
+        check_least("n_channels", n_channels)
         widths = [n_channels * 2**place for place in range(4)]
         layers = [_halve(3, n_channels)]
         for before, after in pairwise(widths):
@@ -132,9 +131,6 @@ class ResNet(nn.Module):
     """ResNet of 18, 34 or 50 layers, without its last one.
 
     **Shape:** ``(n, 3, h, w)`` -> ``(n, 512 or 2048, h / 32, w / 32)``.
-
-    >>> sum(parameter.numel() for parameter in ResNet(18).parameters())
-    11176512
     """
 
     BLOCKS: ClassVar[dict[int, tuple[type[BasicBlock | Bottleneck], tuple[int, int, int, int]]]] = {

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from diffor.core.method import Encoder
 from diffor.core.pixels import BrokenImage, BrokenImageError
 from diffor.encoders.images.inputs import PATH_COLUMN, ImageInputs, ImageRows
 from diffor.encoders.images.lazy import LazyImages
-from diffor.errors import UserError
+from diffor.errors import check_least
 from diffor.files.atomic import replacing
 from diffor.files.tables import PARQUET_SUFFIXES, DataError
 
@@ -76,18 +76,21 @@ def embed_images(
     settings = ImageInputs() if inputs is None else inputs
     # Each image is needed once, so none is kept; broken ones are found on the way.
     rows = replace(settings, broken="raise", cache_bytes=0).transform(X, root)
-    columns = _other_columns(rows)
-    identity = _identify(columns, encoder, settings, part_rows)
-    finished = _finished(path, identity, _state_of_files(rows.images), overwrite)
+    run = _Run(rows.images, _other_columns(rows), encoder.eval(), settings.broken == "skip", batch_rows)
+    identity, files = _identify(run.columns, encoder, settings, part_rows), _state_of_files(rows.images)
+    finished = _finished(path, identity, files, overwrite)
     if finished is not None:
         return finished
-    parts = path.with_name(f"{path.name}.parts")
-    _open_parts(parts, identity, overwrite)
-    run = _Run(rows.images, columns, encoder, settings.broken == "skip", batch_rows, part_rows, parts)
-    n_encoded = run.encode_all(verbose)
-    report = _join(parts, run.n_parts, path, {IDENTITY: _to_bytes(identity), FILES: _state_of_files(rows.images)})
-    shutil.rmtree(parts)
-    return replace(report, n_encoded=n_encoded)
+    folder = path.with_name(f"{path.name}.parts")
+    _open_parts(folder, identity, overwrite)
+    n_encoded, parts = 0, list[Path]()
+    with tqdm(total=len(rows), desc="embed", unit="image", disable=None if verbose else True) as bar:
+        for first in range(0, len(rows), part_rows):
+            parts.append(folder / f"part-{len(parts):05d}.parquet")
+            n_encoded += run.write_part(parts[-1], range(len(rows))[first : first + part_rows], bar)
+    _join(parts, path, {IDENTITY: _to_bytes(identity), FILES: files})
+    shutil.rmtree(folder)
+    return replace(_report(path), n_encoded=n_encoded)
 
 
 @dataclass(frozen=True)
@@ -97,68 +100,39 @@ class _Run:
     encoder: Encoder
     skips_broken: bool
     batch_rows: int
-    part_rows: int
-    folder: Path
 
-    @property
-    def n_parts(self) -> int:
-        return -(-len(self.images) // self.part_rows)
-
-    def encode_all(self, verbose: int) -> int:
-        """Write all parts that are not there yet; the answer is how many rows that were."""
-        self.encoder.eval()
-        n_encoded, disable = 0, None if verbose else True  # None: silent unless on a terminal
-        with tqdm(total=len(self.images), desc="embed", unit="image", disable=disable) as bar:
-            for number in range(self.n_parts):
-                rows = range(len(self.images))[number * self.part_rows : (number + 1) * self.part_rows]
-                if self.is_done(number, rows):
-                    bar.update(len(rows))
-                else:
-                    n_encoded += self.write_part(number, rows, bar)
-        return n_encoded
-
-    def is_done(self, number: int, rows: range) -> bool:
-        """Whether a part is there and its images are still what they were."""
+    def write_part(self, path: Path, rows: range, bar: Any) -> int:
+        """Encode some rows and write them, in one step, unless they are there; the answer is how many were encoded."""
         from pyarrow import parquet
 
+        state = _state_of_files(self.images.select(slice(rows.start, rows.stop)))
         try:
-            facts = parquet.read_schema(_part_path(self.folder, number)).metadata
-            return bool(facts[FILES] == self.state_of(rows))
+            is_done = parquet.read_schema(path).metadata[FILES] == state
         except (OSError, ValueError, TypeError, KeyError):  # not there, or damaged
-            return False
-
-    def state_of(self, rows: range) -> bytes:
-        """What tells whether the files of rows have changed."""
-        return _state_of_files(self.images.select(slice(rows.start, rows.stop)))
-
-    def write_part(self, number: int, rows: range, bar: Any) -> int:
-        """Encode some rows and write them, in one step; the answer is how many were whole."""
-        from pyarrow import parquet
-
-        state, encoded, broken = self.state_of(rows), [], []
-        for batch, features, faults in self.encode(rows):
-            encoded.append(features)
-            broken += [replace(fault, row=batch.start + fault.row) for fault in faults]
-            bar.update(len(batch))
+            is_done = False
+        if is_done:
+            bar.update(len(rows))
+            return 0
+        encoded, broken = [], []
+        for first in rows[:: self.batch_rows]:
+            batch = slice(first, min(first + self.batch_rows, rows.stop))
+            self.images.expect(slice(first, first + AHEAD * self.batch_rows))
+            pixels, faults = self.images.whole(batch)
+            if faults and not self.skips_broken:
+                raise BrokenImageError(f"{faults[0].message}, or skip such images with broken='skip'")
+            encoded.append(self.encode(pixels))
+            broken += [replace(fault, row=first + fault.row) for fault in faults]
+            bar.update(batch.stop - first)
         kept = np.setdiff1d(np.arange(rows.start, rows.stop), [fault.row for fault in broken])
         table = _append_features(self.columns.take(kept), np.concatenate(encoded))
         facts = {SKIPPED: _to_bytes([asdict(fault) for fault in broken]), FILES: state}
-        with replacing(_part_path(self.folder, number)) as temporary:
+        with replacing(path) as temporary:
             parquet.write_table(table.replace_schema_metadata(facts), temporary, use_dictionary=False)
         return len(kept)
 
-    def encode(self, rows: range) -> Iterator[tuple[range, NDArray[np.float32], list[BrokenImage]]]:
-        """Features of rows, a batch at a time, and the broken images of each, whose rows count within it."""
-        for first in range(0, len(rows), self.batch_rows):
-            batch = rows[first : first + self.batch_rows]
-            self.images.expect(slice(batch.start, batch.start + AHEAD * self.batch_rows))
-            pixels, broken = self.images.whole(slice(batch.start, batch.stop))
-            if broken and not self.skips_broken:
-                raise BrokenImageError(f"{broken[0].message}, or skip such images with broken='skip'")
-            yield batch, self._features(pixels), broken
-
     @torch.inference_mode()
-    def _features(self, pixels: torch.Tensor) -> NDArray[np.float32]:
+    def encode(self, pixels: torch.Tensor) -> NDArray[np.float32]:
+        """Features of images. **Shape:** ``(n, 3, side, side)`` -> ``(n, out_features)``."""
         if not len(pixels):
             return np.zeros((0, self.encoder.out_features), dtype=np.float32)
         parameter = next(self.encoder.parameters(), None)
@@ -169,14 +143,9 @@ class _Run:
         return features
 
 
-def _part_path(folder: Path, number: int) -> Path:
-    return folder / f"part-{number:05d}.parquet"
-
-
 def _check_output(path: Path, batch_rows: int, part_rows: int) -> None:
-    for name, count in (("batch_rows", batch_rows), ("part_rows", part_rows)):
-        if count < 1:
-            raise UserError(f"{name} must be at least 1, but got {name}={count}")
+    check_least("batch_rows", batch_rows)
+    check_least("part_rows", part_rows)
     if path.suffix.lower() not in PARQUET_SUFFIXES:
         raise DataError(f"features are written as Parquet, but got out={path}; let it end in {PARQUET_SUFFIXES[0]}")
     if not path.parent.is_dir():
@@ -240,16 +209,13 @@ def _state_of_files(images: LazyImages) -> bytes:
     """A digest of the sizes and times of the images' files."""
     digest = hashlib.sha256()
     for place in images.places:
-        digest.update(f"{_state_of_file(str(images.decoder.sources[place]))}\0".encode())
+        try:
+            found = os.stat(str(images.decoder.sources[place]))
+            state = f"{found.st_size} bytes of {found.st_mtime_ns}"
+        except OSError:
+            state = "missing"
+        digest.update(f"{state}\0".encode())
     return digest.hexdigest().encode()
-
-
-def _state_of_file(path: str) -> str:
-    try:
-        state = os.stat(path)
-    except OSError:
-        return "missing"
-    return f"{state.st_size} bytes of {state.st_mtime_ns}"
 
 
 def _to_bytes(value: Any) -> bytes:
@@ -263,14 +229,12 @@ def _finished(path: Path, identity: dict[str, Any], files: bytes, overwrite: boo
     from pyarrow import parquet
 
     try:
-        found = parquet.ParquetFile(path)
-        facts = found.schema_arrow.metadata or {}
+        facts = parquet.read_schema(path).metadata or {}
         other = json.loads(facts.get(IDENTITY, b"{}"))
     except (OSError, ValueError):
         facts, other = {}, {}
     if {**other, "part_rows": 0} == {**identity, "part_rows": 0} and facts[FILES] == files:
-        skipped = [BrokenImage(**fault) for fault in json.loads(facts[SKIPPED])]
-        return EmbeddingReport(path, int(found.metadata.num_rows), _count_features(found.schema_arrow), 0, skipped)
+        return _report(path)
     if not overwrite:
         raise DataError(
             f"{path} must not exist, or hold features of these images by this encoder, but it holds something "
@@ -301,28 +265,34 @@ def _open_parts(folder: Path, identity: dict[str, Any], overwrite: bool) -> None
         temporary.write_bytes(_to_bytes(identity))
 
 
-def _join(folder: Path, n_parts: int, path: Path, facts: dict[bytes, bytes]) -> EmbeddingReport:
+def _join(parts: Sequence[Path], path: Path, facts: dict[bytes, bytes]) -> None:
     """All parts as one file, which appears whole."""
     import pyarrow
     from pyarrow import parquet
 
-    paths = [_part_path(folder, number) for number in range(n_parts)]
-    schemas = [parquet.read_schema(part) for part in paths]
+    schemas = [parquet.read_schema(part) for part in parts]
     skipped = [fault for schema in schemas for fault in json.loads(schema.metadata[SKIPPED])]
-    facts = facts | {SKIPPED: _to_bytes(skipped)}
+    facts, waiting = facts | {SKIPPED: _to_bytes(skipped)}, []
     schema = schemas[0].with_metadata(facts)
-    n_rows, waiting = 0, []
     with (
         replacing(path) as temporary,
         parquet.ParquetWriter(temporary, schema, use_dictionary=False, write_statistics=False) as writer,
     ):
-        for part in paths:
+        for part in parts:
             waiting.append(parquet.read_table(part).replace_schema_metadata(facts))
-            n_rows += len(waiting[-1])
-            if sum(map(len, waiting)) >= GROUP_ROWS or part == paths[-1]:
+            if sum(map(len, waiting)) >= GROUP_ROWS or part == parts[-1]:
                 writer.write_table(pyarrow.concat_tables(waiting), row_group_size=2 * GROUP_ROWS)
                 waiting = []
-    return EmbeddingReport(path, n_rows, _count_features(schema), 0, [BrokenImage(**fault) for fault in skipped])
+
+
+def _report(path: Path) -> EmbeddingReport:
+    """What a finished file holds."""
+    from pyarrow import parquet
+
+    found = parquet.read_metadata(path)
+    skipped = [BrokenImage(**fault) for fault in json.loads(found.metadata[SKIPPED])]
+    n_features = sum(name.startswith(FEATURE) for name in found.schema.names)
+    return EmbeddingReport(path, int(found.num_rows), n_features, 0, skipped)
 
 
 def is_embedding(names: Sequence[str]) -> bool:
@@ -332,7 +302,3 @@ def is_embedding(names: Sequence[str]) -> bool:
     (True, False)
     """
     return PATH_COLUMN in names and any(name.startswith(FEATURE) and name[len(FEATURE) :].isdigit() for name in names)
-
-
-def _count_features(schema: Any) -> int:
-    return sum(name.startswith(FEATURE) for name in schema.names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from diffor.core.pixels import FITS, BrokenImage, require_pillow
 from diffor.core.table import as_table
 from diffor.encoders.images.lazy import ImageDecoder, LazyImages
 from diffor.encoders.images.transforms import stored_side
-from diffor.errors import UserError, UserTypeError
+from diffor.errors import UserError, UserTypeError, check_choice, check_least
 
 if TYPE_CHECKING:
     from diffor.core.pixels import ImageSource
@@ -72,13 +72,11 @@ class ImageInputs:
     augment: bool = True
 
     def __post_init__(self) -> None:
-        if self.side < 1:
-            raise UserError(f"side must be at least 1 pixel, but got side={self.side}")
+        check_least("side", self.side)
         if not 0 < self.crop <= 1:
             raise UserError(f"crop must be a share above 0, at most 1, but got crop={self.crop}")
-        for name, choices in (("fit", FITS), ("broken", BROKEN_CHOICES)):
-            if getattr(self, name) not in choices:
-                raise UserError(f"{name} must be one of {', '.join(choices)}, but got {name}={getattr(self, name)!r}")
+        check_choice("fit", self.fit, FITS)
+        check_choice("broken", self.broken, BROKEN_CHOICES)
         if self.n_workers is not None and self.n_workers < 0:
             raise UserError(f"n_workers must be 0 or more, or None, but got n_workers={self.n_workers}")
 
@@ -131,7 +129,7 @@ def read_sources(X: Any, root: str | Path | None = None) -> tuple[list[str], lis
         names = find_images(folder)
         return names, [str(folder / name) for name in names], None
     if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS":
-        return (*_read_items(_check_batch(X), root), None)
+        return (*_read_items(_check_pixels(X, ("n", "height", "width", "3 or 1")), root), None)
     if isinstance(X, (pd.Series, np.ndarray, list, tuple)):
         return (*_read_items(X, root), None)
     table = as_table(X)
@@ -183,19 +181,14 @@ def _check_item(item: Any, row: int, root: str | Path | None) -> ImageSource:
             f"an image must be a path, an array or one of Pillow's, but row {row} has {item!r}; "
             "fill it in or drop the row"
         )
-    if item.ndim != 3 or item.shape[2] not in (1, 3) or item.dtype != np.uint8 or 0 in item.shape:
-        raise UserError(_rule(f"shape={item.shape}, dtype={item.dtype} in row {row}", "(height, width, 3 or 1)"))
-    return item
+    return _check_pixels(item, ("height", "width", "3 or 1"), f" in row {row}")
 
 
-def _check_batch(X: NDArray[Any]) -> NDArray[np.uint8]:
-    if X.ndim != 4 or X.shape[3] not in (1, 3) or X.dtype != np.uint8 or 0 in X.shape[1:]:
-        raise UserError(_rule(f"shape={X.shape}, dtype={X.dtype}", "(n, height, width, 3 or 1)"))
-    return X
-
-
-def _rule(found: str, shape: str) -> str:
-    return (
-        f"images as arrays must have the shape {shape} and hold uint8 from 0 to 255, but got {found}; "
-        "put colours last, scale to 255, and use astype('uint8')"
-    )
+def _check_pixels(array: NDArray[Any], axes: Sequence[str], where: str = "") -> NDArray[np.uint8]:
+    """Pixels of one image, or of several if the first axis is ``n``, of which there may be none."""
+    if array.ndim != len(axes) or array.shape[-1] not in (1, 3) or array.dtype != np.uint8 or 0 in array.shape[-3:]:
+        raise UserError(
+            f"images as arrays must have the shape ({', '.join(axes)}) and hold uint8 from 0 to 255, but got "
+            f"shape={array.shape}, dtype={array.dtype}{where}; put colours last, scale to 255, and use astype('uint8')"
+        )
+    return array

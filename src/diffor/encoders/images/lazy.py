@@ -31,6 +31,7 @@ LOAD_IMAGES = 512
 IDLE_SECONDS = 60
 """After this long without work the worker processes end; new ones start when they are needed."""
 
+Rows = NDArray[Any] | Tensor | slice
 _pools: dict[tuple[int, int], Any] = {}
 
 
@@ -67,9 +68,13 @@ class ImageDecoder:
         """Let workers decode these soon to be asked for; does nothing where there are none."""
         if not self.n_workers:
             return
-        wanted = [place for place in dict.fromkeys(places.tolist()) if self._is_for_workers(place)]
-        if not wanted:
-            return
+        # What is in memory need not travel, and what is decoded or being decoded need not be done again.
+        wanted = [
+            place
+            for place in dict.fromkeys(places.tolist())
+            if isinstance(self.sources[place], str)
+            and not (self.is_kept[place] or place in self.causes or place in self._pending)
+        ]
         for first in range(0, len(wanted), TASK_IMAGES):
             task = wanted[first : first + TASK_IMAGES]
             future = self._submit([self.sources[place] for place in task])
@@ -81,11 +86,6 @@ class ImageDecoder:
         except BrokenProcessPool:  # killed while they had nothing to do: nothing is lost
             forget_pool(self.n_workers)
             return worker_pool(self.n_workers).submit(decode_images, sources, self.side, self.fit)
-
-    def _is_for_workers(self, place: int) -> bool:
-        """Whether it is a file, which is neither decoded nor being decoded; what is in memory need not travel."""
-        is_known = self.is_kept[place] or place in self.causes or place in self._pending
-        return not is_known and isinstance(self.sources[place], str)
 
     def decode(self, places: NDArray[np.int64]) -> Pixels:
         """Pixels of the images at these places; those of broken ones are black, and ``causes`` says why.
@@ -106,6 +106,14 @@ class ImageDecoder:
             self._pending.pop(place, None)
         return pixels
 
+    def broken(self, places: NDArray[np.int64]) -> list[BrokenImage]:
+        """Which of these images, that were decoded, are broken; their rows count within these."""
+        return [
+            BrokenImage(row, self.names[place], self.causes[place])
+            for row, place in enumerate(places.tolist() if self.causes else ())
+            if place in self.causes
+        ]
+
     def digest(self, place: int) -> int:
         """A number that tells the image at a place from others, found without decoding a file."""
         source = self.sources[place]
@@ -115,21 +123,12 @@ class ImageDecoder:
         return digest(pixels.tobytes())
 
     def _decode_one(self, place: int) -> Pixels:
-        if place in self._pending:
-            future, position = self._pending[place]
-            decoded, causes = self._result(future)
-        else:
-            position = 0
-            decoded, causes = decode_images([self.sources[place]], self.side, self.fit)
-        if position in causes:
-            self.causes[place] = causes[position]
-        elif self.kept is not None:
-            self.kept[place], self.is_kept[place] = decoded[position], True
-        return np.asarray(decoded[position])
-
-    def _result(self, future: Any) -> tuple[Pixels, dict[int, str]]:
+        future, position = self._pending.get(place, (None, 0))
         try:
-            result: tuple[Pixels, dict[int, str]] = future.result()
+            if future is None:
+                decoded, causes = decode_images([self.sources[place]], self.side, self.fit)
+            else:
+                decoded, causes = future.result()
         except BrokenProcessPool as error:
             self._pending.clear()
             forget_pool(self.n_workers)
@@ -137,7 +136,11 @@ class ImageDecoder:
                 f"worker processes must live while they decode, but one of {self.n_workers} was killed, mostly "
                 "for want of memory; choose fewer with n_workers, or 0"
             ) from error
-        return result
+        if position in causes:
+            self.causes[place] = causes[position]
+        elif self.kept is not None:
+            self.kept[place], self.is_kept[place] = decoded[position], True
+        return np.asarray(decoded[position])
 
 
 class LazyImages:
@@ -177,26 +180,25 @@ class LazyImages:
 
         Keys are made of it. **Shape:** -> ``(n, 1)`` int64.
         """
-        found = [[self.decoder.digest(place)] for place in self.places.tolist()]
-        return torch.tensor(found, dtype=torch.int64)
+        return torch.tensor([[self.decoder.digest(place)] for place in self.places.tolist()], dtype=torch.int64)
 
     def to(self, device: torch.device) -> LazyImages:
         """The same rows, to be decoded to a device."""
         return LazyImages(self.decoder, self.places, self.side, device, self.augment)
 
-    def select(self, rows: NDArray[Any] | Tensor | slice) -> LazyImages:
+    def select(self, rows: Rows) -> LazyImages:
         """Some of the rows, still lazy; they share what is decoded already."""
         return LazyImages(self.decoder, self._places(rows), self.side, self.device, self.augment)
 
-    def expect(self, rows: NDArray[Any] | Tensor | slice) -> None:
+    def expect(self, rows: Rows) -> None:
         """Let worker processes decode rows that will be asked for next."""
         self.decoder.expect(self._places(rows))
 
-    def __getitem__(self, rows: NDArray[Any] | Tensor | slice) -> Tensor:
+    def __getitem__(self, rows: Rows) -> Tensor:
         """The middle of the images, as a test sees them. **Shape:** -> ``(k, 3, side, side)`` uint8."""
         return crop_centre(self._stored(rows), self.side)
 
-    def training_rows(self, rows: NDArray[Any] | Tensor | slice, keys: Tensor, step: int) -> Tensor:
+    def training_rows(self, rows: Rows, keys: Tensor, step: int) -> Tensor:
         """The images as a step of training sees them; keys of these rows make what is random.
 
         **Shape:** keys ``(k,)`` -> ``(k, 3, side, side)`` uint8.
@@ -209,21 +211,13 @@ class LazyImages:
             for first in range(0, len(self), LOAD_IMAGES):
                 self.expect(slice(first, first + 2 * LOAD_IMAGES))
                 bar.update(len(self.decoder.decode(self.places[first : first + LOAD_IMAGES])))
-        return self._broken(self.places)
+        return self.decoder.broken(self.places)
 
-    def _broken(self, places: NDArray[np.int64]) -> list[BrokenImage]:
-        decoder = self.decoder
-        return [
-            BrokenImage(row, decoder.names[place], decoder.causes[place])
-            for row, place in enumerate(places.tolist())
-            if place in decoder.causes
-        ]
-
-    def _places(self, rows: NDArray[Any] | Tensor | slice) -> NDArray[np.int64]:
+    def _places(self, rows: Rows) -> NDArray[np.int64]:
         chosen = rows.cpu().numpy() if isinstance(rows, Tensor) else rows
         return self.places[chosen]
 
-    def whole(self, rows: NDArray[Any] | Tensor | slice) -> tuple[Tensor, list[BrokenImage]]:
+    def whole(self, rows: Rows) -> tuple[Tensor, list[BrokenImage]]:
         """The middle of those images that are whole, and which are not; their rows count within the ones asked for.
 
         **Shape:** -> ``(k, 3, side, side)`` uint8.
@@ -233,19 +227,18 @@ class LazyImages:
         sound[[image.row for image in broken]] = False
         return crop_centre(stored[sound] if broken else stored, self.side), broken
 
-    def _stored(self, rows: NDArray[Any] | Tensor | slice) -> Tensor:
+    def _stored(self, rows: Rows) -> Tensor:
         """The images as they are decoded, or an error that names one that is broken."""
         stored, broken = self._decode(rows)
         if broken:
             raise BrokenImageError(broken[0].message + self.decoder.advice)
         return stored
 
-    def _decode(self, rows: NDArray[Any] | Tensor | slice) -> tuple[Tensor, list[BrokenImage]]:
+    def _decode(self, rows: Rows) -> tuple[Tensor, list[BrokenImage]]:
         places = self._places(rows)
         pixels = self.decoder.decode(places)
-        broken = self._broken(places) if self.decoder.causes else []
         # Colours stay last in memory, which convolutions on CPUs and GPUs like best.
-        return torch.from_numpy(pixels).permute(0, 3, 1, 2).to(self.device), broken
+        return torch.from_numpy(pixels).permute(0, 3, 1, 2).to(self.device), self.decoder.broken(places)
 
 
 def worker_pool(n_workers: int) -> Any:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 from diffor.core.method import Encoder
 from diffor.encoders.images import efficientnet
 from diffor.encoders.images.convnets import ResNet, SmallConvNet, load_weights
 from diffor.encoders.images.efficientnet import EfficientNetLite0
 from diffor.encoders.images.mixed_precision import check_bfloat16
 from diffor.encoders.tabular.networks import TabularEncoder
-from diffor.errors import UserError
+from diffor.errors import UserError, check_choice
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of ImageNet's colours, which most pretrained networks expect."""
@@ -66,14 +67,16 @@ class ImageEncoder(Encoder):
         mixed_precision: bool = False,
     ) -> None:
         super().__init__()
-        if pooling not in POOLINGS:
-            raise UserError(f"pooling must be one of {', '.join(POOLINGS)}, but got pooling={pooling!r}")
+        check_choice("pooling", pooling, POOLINGS)
         self.backbone, self.pooling = backbone, pooling
         self.freeze, self.fix_statistics = freeze, fix_statistics
         self.channels_last, self.mixed_precision = channels_last, mixed_precision
         n_pooled = (count_features(backbone) if n_features is None else n_features) * len(pooling.split("+"))
-        self.neck = nn.Identity() if width is None else make_neck(n_pooled, width, dropout)
-        self.out_features = n_pooled if width is None else width
+        self.out_features = n_pooled
+        self.neck: nn.Module = nn.Identity()
+        if width is not None:  # a layer that learns which features matter; it is told them at one scale
+            layers = nn.LayerNorm(n_pooled), nn.Linear(n_pooled, width), nn.SiLU(), ByteDropout(dropout)
+            self.out_features, self.neck = width, nn.Sequential(*layers)
         deviations = torch.tensor(deviation).view(1, 3, 1, 1)
         self.register_buffer("scale", 1 / (255 * deviations), persistent=False)
         self.register_buffer("shift", -torch.tensor(mean).view(1, 3, 1, 1) / deviations, persistent=False)
@@ -159,11 +162,6 @@ class ImageTableEncoder(Encoder):
         return torch.cat([self.images(inputs[0]), self.table(*inputs[1:])], dim=1)
 
 
-def make_neck(before: int, width: int, dropout: float) -> nn.Module:
-    """A layer that learns which features matter; it is told them at one scale. **Shape:** ``(n, d)`` -> ``(n, w)``."""
-    return nn.Sequential(nn.LayerNorm(before), nn.Linear(before, width), nn.SiLU(), ByteDropout(dropout))
-
-
 def count_features(network: nn.Module) -> int:
     """How many features a network says it gives."""
     count = getattr(network, "out_features", None)
@@ -178,14 +176,13 @@ def count_features(network: nn.Module) -> int:
 # The table.
 
 
-def make_small(*, n_channels: int = 32, weights: Weights = None, **options: Any) -> ImageEncoder:
-    """The small network for CPUs, with random weights unless a file is passed."""
-    return with_weights(SmallConvNet(n_channels), weights, options)
+def make_own(network: Callable[..., nn.Module], *, weights: Weights = None, **options: Any) -> ImageEncoder:
+    """A network of this library, with random weights unless a file is passed, whose batch statistics then stay.
 
-
-def make_resnet(n_layers: int, *, weights: Weights = None, **options: Any) -> ImageEncoder:
-    """A ResNet with the weights of a torchvision file, or random ones; its batch statistics stay those of the file."""
-    return with_weights(ResNet(n_layers), weights, options)
+    Arguments of the network may stand among the options.
+    """
+    own = {name: options.pop(name) for name in signature(network).parameters if name in options}
+    return with_weights(network(**own), weights, options)
 
 
 def make_efficientnet(*, weights: Weights = PACKAGED, **options: Any) -> ImageEncoder:
@@ -232,10 +229,10 @@ def with_weights(
 
 
 IMAGE_ENCODERS: dict[str, Callable[..., ImageEncoder]] = {
-    "small": make_small,
-    "resnet18": partial(make_resnet, 18),
-    "resnet34": partial(make_resnet, 34),
-    "resnet50": partial(make_resnet, 50),
+    "small": partial(make_own, SmallConvNet),
+    "resnet18": partial(make_own, partial(ResNet, 18)),
+    "resnet34": partial(make_own, partial(ResNet, 34)),
+    "resnet50": partial(make_own, partial(ResNet, 50)),
     "efficientnet-lite0": make_efficientnet,
 }
 """Encoders of images by name; ``timm:NAME`` stands for a model of timm."""

@@ -26,11 +26,7 @@ HASH_GRID = 10
 
 
 def corner_patches(images: Tensor, side: int) -> Tensor:
-    """The four corners and the middle of each image. **Shape:** ``(n, 3, h, w)`` -> ``(n, 5, 3, side, side)``.
-
-    >>> corner_patches(torch.zeros(2, 3, 8, 8), side=4).shape
-    torch.Size([2, 5, 3, 4, 4])
-    """
+    """The four corners and the middle of each image. **Shape:** ``(n, 3, h, w)`` -> ``(n, 5, 3, side, side)``."""
     low, left = images.shape[2] - side, images.shape[3] - side
     places = ((0, 0), (0, left), (low, 0), (low, left), (low // 2, left // 2))
     return torch.stack([images[:, :, y : y + side, x : x + side] for y, x in places], dim=1)
@@ -48,9 +44,6 @@ class TwoColumns(nn.Module):
     Known: two convolutional columns with weights of their own, whose last layers stand side by side; the first sees the
     whole photo made small, the second a random crop in its own resolution. Guessed: the columns' layers, crops of half
     the side, and the mean over four corners and the middle where predictions are made.
-
-    >>> TwoColumns(n_channels=4).eval()(torch.zeros(2, 3, 64, 64)).shape
-    torch.Size([2, 64])
     """
 
     def __init__(self, n_channels: int = 16) -> None:
@@ -78,9 +71,6 @@ class ChosenPatches(nn.Module):
     (minimum, maximum, median, mean) join them, and a second subnet reads a graph of positions and relations of what is
     in the photo. Guessed: what a patch shows is its variance (the source uses saliency and differences of patterns),
     the graph holds the chosen patches (the source: detected objects), and a small perceptron reads it.
-
-    >>> ChosenPatches(n_channels=4)(torch.zeros(2, 3, 64, 64)).shape
-    torch.Size([2, 160])
     """
 
     def __init__(self, n_channels: int = 16, layout_width: int = 32) -> None:
@@ -124,9 +114,6 @@ class PatchFeatures(nn.Module):
 
     The method ``mpada`` reads them patch by patch. Known: one network reads several crops of a photo. Guessed: it is
     the small one in place of a ResNet-18, and crops are the four quarters.
-
-    >>> PatchFeatures(n_channels=4)(torch.zeros(2, 3, 64, 64)).shape
-    torch.Size([2, 128])
     """
 
     n_patches = 4
@@ -149,9 +136,6 @@ class MultiScalePatches(nn.Module):
     the embedding of its cell on a grid that all scales share (so that places agree between them) and one of its scale;
     a token of its own answers. Guessed: the sizes, widths and number of layers; photos come as squares, so the
     proportions that the source keeps are lost (NOTE[DIFF]).
-
-    >>> MultiScalePatches(width=32, n_layers=1)(torch.zeros(2, 3, 64, 64)).shape
-    torch.Size([2, 32])
     """
 
     def __init__(self, width: int = 96, n_layers: int = 3, n_heads: int = 4, patch: int = 16) -> None:

@@ -54,9 +54,6 @@ class LayoutGraphs(nn.Module):
     regions that places are gathered into; both answers stand side by side. Guessed: who listens to whom is the likeness
     of projected features less a learned multiple of the distance between places; regions are soft and learned; the
     network is the small one in place of a ResNet.
-
-    >>> LayoutGraphs(n_channels=4, width=16)(torch.zeros(2, 3, 64, 64)).shape
-    torch.Size([2, 32])
     """
 
     def __init__(self, n_channels: int = 16, width: int = 64) -> None:
@@ -97,9 +94,6 @@ class ThemeRules(nn.Module):
     judges what a second network perceives; a third part attends over the colours of places. Guessed: small networks in
     place of a ResNet-18 of Places and a MobileNetV2, which are trained together here where the source keeps the first
     as it is; the sizes; one layer of attention over 12 x 12 colours.
-
-    >>> ThemeRules(n_channels=4, width=8)(torch.zeros(2, 3, 64, 64)).shape
-    torch.Size([2, 24])
     """
 
     def __init__(self, n_channels: int = 16, width: int = 32) -> None:

@@ -56,10 +56,6 @@ class VisionTransformer(nn.Module):
     """CLIP's vision transformer (Radford et al., 2021), by default the ViT-B/16 that FaRL trained on faces.
 
     It gives the token of the whole image after the last norm and the projection, as CLIP does.
-
-    >>> network = VisionTransformer(side=32, patch=16, width=32, n_layers=1, n_heads=2, out_features=8)
-    >>> network(torch.zeros(2, 3, 32, 32)).shape
-    torch.Size([2, 8])
     """
 
     def __init__(

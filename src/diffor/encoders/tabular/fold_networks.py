@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 from diffor.core.method import Inputs
 from diffor.encoders.tabular.inputs import UNKNOWN
 from diffor.encoders.tabular.networks import WIDE_TABLE, PiecewiseEmbedding, embedding_width

@@ -60,7 +60,11 @@ class NumericColumn:
         has_missing: bool,
         edges: list[float] | None = None,
         holds: str | None = None,
+        low: float | None = None,
+        high: float | None = None,
     ) -> None:
+        self.low, self.high = low, high
+        """The smallest and the largest training value; None where there was none."""
         self.name, self.centre, self.spread, self.has_missing = name, centre, spread, has_missing
         self.holds = holds
         """``numbers``, ``dates``, ``durations``, or ``nothing`` where all were missing; None if it is not known."""
@@ -84,10 +88,16 @@ class NumericColumn:
                 "divide it by a constant"
             )
         column = cls(name, float(centre), spread, bool(len(known) < len(values)), holds=holds)
+        column.note_range(float(known.min()), float(known.max()))
         ends = np.unique(np.quantile(column.transform(known)[:, 0], np.linspace(0, 1, N_PIECES + 1)))
         if len(ends) > 1:
             column.edges = ends.tolist()
         return column
+
+    def note_range(self, low: float, high: float) -> None:
+        """Keep the ends of the training values, with no more digits than tell the range: no row is to be read off."""
+        places = 4 - math.floor(math.log10(self.spread)) if self.spread else 15
+        self.low, self.high = round(low, places) + 0.0, round(high, places) + 0.0
 
     @property
     def is_constant(self) -> bool:
@@ -112,11 +122,13 @@ class NumericColumn:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The smallest and the largest training value, as closely as scaled ones tell; the centre where all are equal.
+        """The smallest and the largest training value; of older models as closely as scaled ones tell.
 
         >>> NumericColumn.fit("age", np.array([20.0, 30.0, 40.0, 70.0])).range
         (20.0, 70.0)
         """
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
         if self.spread == 0:
             return self.centre, self.centre
         ends = np.clip(np.array([self.edges[0], self.edges[-1]]), -SMOOTH_CLIP, SMOOTH_CLIP) * (1 - 1e-9)
@@ -129,7 +141,8 @@ class NumericColumn:
         """The fitted column as JSON values."""
         state = {"kind": self.kind, "name": _json_name(self.name), "centre": self.centre, "spread": self.spread,
                  "has_missing": self.has_missing, "edges": self.edges}  # fmt: skip
-        return state if self.holds is None else state | {"holds": self.holds}
+        known = {"holds": self.holds, "low": self.low, "high": self.high}
+        return state | {name: value for name, value in known.items() if value is not None}
 
 
 def scale_columns(columns: list[NumericColumn], values: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 from diffor.core.method import Encoder
 from diffor.encoders.tabular.inputs import FIRST_LEVEL, UNKNOWN
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 from diffor.core.method import Method, weighted_mean
 from diffor.core.prediction import Prediction
 from diffor.core.row_noise import start_noise, step_noise

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 from diffor.errors import UserError
 from diffor.methods.baselines.settings import check_counts
 

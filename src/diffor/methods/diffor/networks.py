@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 from diffor.core.method import KERNEL_ROWS, fill_up
 from diffor.errors import UserError
 
@@ -97,7 +97,7 @@ class ScaleLayer(nn.TransformerEncoderLayer):
 
     Attention is normalised over as many numbers as there are tokens. Where these lie side by side, torch takes them row
     by row, which at eight tokens costs as much as the matrix products; here keys come before queries, so that all
-    queries of a key lie side by side. Dropout decides by bytes (:class:`~diffor.core.dropout.ByteDropout`).
+    queries of a key lie side by side. Dropout decides by bytes (:class:`~diffor.core.draws.ByteDropout`).
 
     **Shape:** ``(n, S, width)``, kept.
     """

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from diffor.core.cdf_prediction import CdfPrediction
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 from diffor.core.method import Method, weighted_mean
 from diffor.errors import check_least
 from diffor.methods.diffor.borders import Borders

@@ -28,6 +28,7 @@ from diffor.methods.diffor.process import make_process
 
 DECODINGS = ("heads", "chain", "fusion")
 OBJECTIVES = ("full", "one_call")
+VARIANCES = ("reverse", "forward")
 
 
 class Reading(NamedTuple):
@@ -99,6 +100,9 @@ class IncrementDiffusion(Method):
         Denoiser calls of a chain; as many as aligned times and the decoding need if None.
     eta : float, default 0.0
         Share of fresh noise in each step of the chain: 0 for none (DDIM), 1 for the ancestral chain.
+    chain_variance : str, default 'reverse'
+        Variance of that noise, the sigma squared of equation 4: of the true ``reverse`` step, or of the ``forward``
+        step, beta_t (with ``process="diffusion"``).
 
     Examples
     --------
@@ -139,6 +143,7 @@ class IncrementDiffusion(Method):
         decoding: str = "heads",
         n_steps: int | None = None,
         eta: float = 0.0,
+        chain_variance: str = "reverse",
     ) -> None:
         super().__init__()
         check_choice("decoding", decoding, DECODINGS)
@@ -148,6 +153,11 @@ class IncrementDiffusion(Method):
         check_least("increment_weight", increment_weight, 0)
         check_share("aligned_share", aligned_share)
         check_share("eta", eta)
+        check_choice("chain_variance", chain_variance, VARIANCES)
+        if chain_variance == "forward" and process != "diffusion":
+            raise UserError(
+                f"chain_variance='forward' is beta_t of a diffusion, but got process={process!r}; leave it out"
+            )
         if aligned_share == 0 and objective == "one_call":
             raise UserError(
                 "the one-call objective trains heads at aligned times only, but got aligned_share=0; "
@@ -155,7 +165,7 @@ class IncrementDiffusion(Method):
             )
         self.n_increments, self.n_draws = n_increments, n_draws
         self.aligned_share, self.increment_weight, self.eta = aligned_share, increment_weight, eta
-        self.objective, self.decoding = objective, decoding
+        self.objective, self.decoding, self.chain_variance = objective, decoding, chain_variance
         self.process = make_process(process, n_times, schedule, parameterization)
         self.aligned_times = aligned_times(n_increments, n_times, spacing)
         self.chain_times = self.drawing_times = default_chain(self.aligned_times, n_times, decoding)
@@ -273,7 +283,7 @@ class IncrementDiffusion(Method):
         def fresh(t: int) -> Tensor:
             return step_noise(keys, n_samples, self.n_increments, t).to(features)
 
-        return self.process.reverse(denoise, start, times or self.chain_times, self.eta, fresh)
+        return self.process.reverse(denoise, start, times or self.chain_times, self.eta, fresh, self.chain_variance)
 
     def increments(self, features: Tensor, keys: Tensor, n_samples: int) -> Tensor:
         """Expected increment of each scale, decoded by the heads. **Shape:** -> ``(n, S)``."""

@@ -94,12 +94,14 @@ class NoiseProcess(nn.Module, ABC):
         times: Sequence[int],
         eta: float = 0.0,
         draw: Callable[[int], Tensor] | None = None,
+        variance: str = "reverse",
     ) -> Iterator[tuple[int, Tensor]]:
         """Walk from noise to clean along falling ``times``, yielding each time with its denoised estimate.
 
         One formula serves every sampler: ``eta = 0`` is DDIM (for flow matching the Euler step), ``eta = 1`` ancestral
-        sampling. ``denoise(noisy, t)`` gives the estimate; ``draw(t)`` the fresh noise when ``eta > 0``. The last
-        estimate is the chain's sample.
+        sampling. ``denoise(noisy, t)`` gives the estimate; ``draw(t)`` the fresh noise when ``eta > 0``, whose
+        ``variance`` is that of the true ``reverse`` step, or the larger one of the ``forward`` step. The last estimate
+        is the chain's sample.
         """
         check_times(times, self.n_times)
         if eta > 0 and draw is None:
@@ -110,9 +112,12 @@ class NoiseProcess(nn.Module, ABC):
             yield t, estimate
             if following > 0:
                 fresh = draw(t) if eta > 0 and draw is not None else None
-                noisy = self.step(noisy, estimate, t, following, eta, fresh)
+                noisy = self.step(noisy, estimate, t, following, eta, fresh, variance)
 
-    def step(self, noisy: Tensor, estimate: Tensor, t: int, following: int, eta: float, fresh: Tensor | None) -> Tensor:
+    def step(
+        self, noisy: Tensor, estimate: Tensor, t: int, following: int, eta: float, fresh: Tensor | None,
+        variance: str = "reverse",
+    ) -> Tensor:  # fmt: skip
         """Move from time t to an earlier one, given the denoised estimate at t. **Shape:** ``(..., S)``."""
         signal, signal_next = self.signals[[t, following]].tolist()
         spread, spread_next = self.spreads[[t, following]].tolist()
@@ -123,7 +128,10 @@ class NoiseProcess(nn.Module, ABC):
             added = eta * spread_next * math.sqrt(max(0.0, 1 - (signal * spread_next / (signal_next * spread)) ** 2))
         kept = math.sqrt(max(0.0, spread_next**2 - added**2))
         moved: Tensor = signal_next * estimate + kept * noise
-        return moved if fresh is None else moved + added * fresh
+        if fresh is None:
+            return moved
+        forward = eta * math.sqrt(max(0.0, 1 - (signal / signal_next) ** 2))  # of q(noisy_t | noisy_following)
+        return moved + (forward if variance == "forward" else added) * fresh
 
 
 class Diffusion(NoiseProcess):

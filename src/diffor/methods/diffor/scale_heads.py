@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from diffor.core.dropout import ByteDropout
+from diffor.core.draws import ByteDropout
 from diffor.methods.diffor.networks import TokenDenoiser
 
 LEAST_HEAD_SIZE = 8

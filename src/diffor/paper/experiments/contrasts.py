@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -62,9 +63,6 @@ def student_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> tuple
     """Mean of a few values with the ends of its interval by Student's t.
 
     **Shape:** values ``(n,)``, at least two.
-
-    >>> [round(number, 3) for number in student_interval([1.0, 2.0, 3.0])]
-    [2.0, -0.484, 4.484]
     """
     from scipy.stats import t  # here, since importing scipy.stats takes long
 
@@ -83,20 +81,6 @@ def is_relative(measure: Measure) -> bool:
     return not measure.greater_is_better
 
 
-def seed_differences(
-    cells: Cells, dataset: str, method: str, reference: str, measure: Measure
-) -> dict[int, tuple[float, float, float]]:
-    """For each seed that both have: difference, the method's score, the reference's."""
-    found = {}
-    for seed in common_seeds(cells, dataset, (method, reference)):
-        ours, theirs = (cells[dataset, name, seed]["metrics"].get(measure.name) for name in (method, reference))
-        if ours is None or theirs is None:
-            continue
-        difference = (ours - theirs) / theirs if is_relative(measure) else ours - theirs
-        found[seed] = (difference, ours, theirs)
-    return found
-
-
 def contrasts(
     cells: Cells, reference: str, methods: Sequence[str], measures: Iterable[Measure] = COMPARED
 ) -> list[Contrast]:
@@ -105,36 +89,38 @@ def contrasts(
     Over all sets, each seed counts with its mean over those data sets on which all methods have it.
     """
     found = []
-    datasets = names_in(cells, 0)
-    for measure in measures:
-        for method in methods:
-            by_set = {name: seed_differences(cells, name, method, reference, measure) for name in datasets}
-            by_set = {name: rows for name, rows in by_set.items() if len(rows) > 1}
-            found += [_contrast(name, method, measure, list(rows.values())) for name, rows in by_set.items()]
-            if len(by_set) > 1:
-                seeds = sorted(set.intersection(*(set(rows) for rows in by_set.values())))
-                rows = [tuple(np.mean([by_set[name][seed] for name in by_set], axis=0)) for seed in seeds]
-                if len(rows) > 1:
-                    found.append(_contrast(ALL_SETS, method, measure, rows))
+    for measure, method in product(measures, methods):
+        by_set = {}
+        for dataset in names_in(cells, 0):
+            pairs = {
+                seed: [cells[dataset, name, seed]["metrics"].get(measure.name) for name in (method, reference)]
+                for seed in common_seeds(cells, dataset, (method, reference))
+            }
+            rows = {seed: pair for seed, pair in pairs.items() if None not in pair}
+            if len(rows) > 1:
+                by_set[dataset] = rows
+                found.append(_contrast(dataset, method, measure, [rows.values()]))
+        seeds = sorted(set.intersection(*map(set, by_set.values()))) if len(by_set) > 1 else []
+        if len(seeds) > 1:
+            each = [[rows[seed] for seed in seeds] for rows in by_set.values()]
+            found.append(_contrast(ALL_SETS, method, measure, each))
     return found
 
 
-def _contrast(dataset: str, method: str, measure: Measure, rows: Sequence[Sequence[float]]) -> Contrast:
-    differences, ours, theirs = np.asarray(rows, dtype=np.float64).T
+def _contrast(dataset: str, method: str, measure: Measure, scores: Iterable[Iterable[Sequence[float]]]) -> Contrast:
+    """**Shape:** scores (data sets, seeds, 2): the method's and the reference's."""
+    ours, theirs = np.moveaxis(np.array([list(rows) for rows in scores], dtype=np.float64), 2, 0)
+    differences = ((ours - theirs) / theirs if is_relative(measure) else ours - theirs).mean(axis=0)
     mean, low, high = student_interval(differences)
-    return Contrast(dataset, method, measure.name, mean, low, high, len(rows), float(ours.mean()), float(theirs.mean()))
+    levels = float(ours.mean()), float(theirs.mean())
+    return Contrast(dataset, method, measure.name, mean, low, high, len(differences), *levels)
 
 
-def amount(contrast: Contrast, measure: Measure) -> str:
-    """A difference with its interval, as a cell of a table.
-
-    >>> one = Contrast("wine", "b", "mae", 0.05, 0.01, 0.09, 5, 1.05, 1.0)
-    >>> amount(one, COMPARED[0])
-    '+5.0 % (+1.0 to +9.0)'
-    """
+def amount(measure: Measure, mean: float, *ends: float) -> str:
+    """A difference, with the ends of its interval where they are given, as a cell of a table."""
     scale, unit, digits = (100, " %", 1) if is_relative(measure) else (1, "", 3)
-    mean, low, high = (f"{scale * value:+.{digits}f}" for value in (contrast.mean, contrast.low, contrast.high))
-    return f"{mean}{unit} ({low} to {high})"
+    middle, *around = (f"{scale * value:+.{digits}f}" for value in (mean, *ends))
+    return f"{middle}{unit} ({' to '.join(around)})" if around else f"{middle}{unit}"
 
 
 def contrast_table(
@@ -155,7 +141,7 @@ def contrast_table(
         last = {} if more is None else {more[0]: more[1].get(one.method)}
         records.append({
             names[0]: str(names[1][one.method]), "data set": one.dataset, "reference": reference, "here": here,
-            "difference": amount(one, measure), "seeds": one.n_seeds, **last,
+            "difference": amount(measure, one.mean, one.low, one.high), "seeds": one.n_seeds, **last,
         })  # fmt: skip
     direction = "higher" if measure.greater_is_better else "lower"
     text = f"{measure.heading}, {direction} is better. Bold where the interval leaves zero out. {caption}".strip()

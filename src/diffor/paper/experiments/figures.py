@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from diffor.paper.experiments.contrasts import ALL_SETS, Contrast, is_relative
 from diffor.reports.plots.drawing import (
     BLACK,
     BLUE,
@@ -26,6 +27,8 @@ from diffor.reports.plots.drawing import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from diffor.bench.leaderboard import Measure
+
 Array = NDArray[np.float64]
 
 LINE_STYLES = ("-", "--", "-.", ":")
@@ -40,22 +43,18 @@ INK, PAPER = "#111111", "#ffffff"
 """Colours of text on a ground of its own, which do not follow the page's."""
 
 
-def ablation_forest(
-    names: Sequence[str], differences: ArrayLike, lows: ArrayLike, highs: ArrayLike, label: str = "",
-    published: ArrayLike | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw each variant's difference to the full model with its confidence interval, one line per variant.
+def ablation_forest(found: Sequence[Contrast], measure: Measure, published: Mapping[str, float]) -> Axes:
+    """Draw each variant's difference to the full model with its confidence interval, a line for each data set.
 
-    A filled marker says that the interval leaves zero out, a hollow one that it does not. ``label`` stands below the
-    axis and should say which side is worse. ``published`` are differences that were printed elsewhere, to stand beside
-    ours; NaN where there is none.
-
-    **Shape:** names, differences, lows, highs and published ``(v,)``.
+    A filled marker says that the interval leaves zero out, a hollow one that it does not. ``published`` are differences
+    that were printed elsewhere, by variant: they stand where all data sets are joined, or beside the only one.
     """
-    middle, low, high = (np.asarray(values, dtype=np.float64) for values in (differences, lows, highs))
-    ax = new_axes(ax, height=1.3 + 0.34 * len(names))
+    scale, unit = (100, "percent of the full model's") if is_relative(measure) else (1, "difference")
+    worse = "left" if measure.greater_is_better else "right"
+    middle, low, high = (scale * np.array([getattr(one, end) for one in found]) for end in ("mean", "low", "high"))
+    clear, places = np.array([one.is_clear for one in found]), np.arange(len(found))
+    ax = new_axes(None, height=1.3 + 0.34 * len(found))
     ax.axvline(0, linestyle="--", color=BLACK, linewidth=1, label="the full model")
-    clear, places = (low > 0) | (high < 0), np.arange(len(names))
     for chosen, colour, fill, marker, words in (
         (clear, VERMILLION, VERMILLION, "D", "interval without zero"),
         (~clear, BLUE, "none", "o", "interval with zero"),
@@ -64,53 +63,64 @@ def ablation_forest(
         if chosen.any():
             look: dict[str, Any] = {"color": colour, "markerfacecolor": fill, "markersize": 7}
             ax.plot(middle[chosen], places[chosen], marker, label=words, **look)
-    if published is not None:
-        printed = np.asarray(published, dtype=np.float64)
-        ax.plot(printed, places, "x", color=BLACK, markersize=7, markeredgewidth=1.6, label="the paper's")
-    ax.set_yticks(places, list(names), fontsize=9)
+    if published:
+        sets = {one.dataset for one in found}
+        shown = ALL_SETS if ALL_SETS in sets else min(sets)
+        printed = [published.get(one.method, np.nan) if one.dataset == shown else np.nan for one in found]
+        crosses: dict[str, Any] = {"color": BLACK, "markersize": 7, "markeredgewidth": 1.6, "label": "the paper's"}
+        ax.plot(scale * np.array(printed), places, "x", **crosses)
+    ax.set_yticks(places, [f"{one.method}, {one.dataset}" for one in found], fontsize=9)
+    for name, one in zip(ax.get_yticklabels(), found, strict=True):
+        name.set_fontweight("bold" if one.dataset == ALL_SETS else "normal")
     ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_ylim(len(found) - 0.4, -0.6)
     ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.6)
-    ax.set_xlabel(textwrap.fill(label or "difference to the full model", 34))
+    words = f"{measure.heading} less the full model's, {unit}; {worse} of zero is worse"
+    ax.set_xlabel(textwrap.fill(words, 34))
     legend_above(ax)
     return ax
 
 
 def quality_curve(
-    positions: ArrayLike,
-    series: Mapping[str, ArrayLike],
-    spreads: Mapping[str, ArrayLike] | None = None,
-    xlabel: str = "",
-    ylabel: str = "",
-    log: bool = False,
-    ax: Axes | None = None,
+    positions: Sequence[tuple[float, str]], found: Sequence[Contrast], measure: Measure, base: str, xlabel: str
 ) -> Axes:
-    """Draw quality against a count, such as increments, attention heads or steps: one line per series.
+    """Draw differences to the base against a count, such as increments or steps, with intervals: a line a data set.
 
-    ``spreads`` are the half lengths of error bars, for all or some of the series. ``log`` makes equal ratios of the
-    positions equally long.
-
-    **Shape:** positions ``(p,)`` rising, each series and each spread ``(p,)``; unknown values are NaN.
+    ``positions`` are the rising values of the setting with the methods that have them, ``base`` being one of them, with
+    no difference to itself. Equal ratios of the values are equally long where they reach far.
     """
-    x = np.asarray(positions, dtype=np.float64)
-    bars = dict(spreads or {})
-    ax = new_axes(ax)
+    scale, unit = (100, ", percent") if is_relative(measure) else (1, "")
+    x = np.array([value for value, _ in positions], dtype=np.float64)
+    log = bool(x[0] > 0 and x[-1] / x[0] > 20)
+    axis, ax = np.log(x) if log else x, new_axes(None)
     if log:
         ax.set_xscale("log")
-    shown = _beside_each_other(x, list(series), list(bars), log)
-    for place, (name, line) in enumerate(series.items()):
+    known = {(one.dataset, one.method): one for one in found}
+    datasets = list(dict.fromkeys(one.dataset for one in found))
+    for place, dataset in enumerate(datasets):
+        points = [known.get((dataset, method)) for _, method in positions]
+        heights = [0.0 if method == base else np.nan for _, method in positions]
+        heights = [rest if one is None else scale * one.mean for one, rest in zip(points, heights, strict=True)]
+        bars = [0.0 if one is None else scale * (one.high - one.mean) for one in points]
+        # Error bars at one position stand beside each other, so that they do not cover each other.
+        moved = axis + BAR_DISTANCE * np.ptp(axis) * (place - (len(datasets) - 1) / 2)
         colour, marker = METHOD_LOOKS[(place + 1) % len(METHOD_LOOKS)]
-        style = LINE_STYLES[place % len(LINE_STYLES)]
         look: dict[str, Any] = {"color": colour, "markersize": 5.5, "linewidth": 1.5, "capsize": 3, "elinewidth": 1.2}
-        ax.errorbar(shown[name], line, bars.get(name), fmt=f"{marker}{style}", label=name, **look)
-    _name_positions(ax, x, log)
-    ax.set(xlabel=xlabel, ylabel=ylabel)
+        style = f"{marker}{LINE_STYLES[place % len(LINE_STYLES)]}"
+        ax.errorbar(np.exp(moved) if log else moved, heights, bars, fmt=style, label=dataset, **look)
+    if len(x) <= MAX_NAMED_POSITIONS:
+        ax.set_xticks(x, [f"{value:g}" for value in x])
+        ax.minorticks_off()
+    elif log:
+        plain_powers(ax)
+    better = "higher" if measure.greater_is_better else "lower"
+    ax.set(xlabel=xlabel, ylabel=f"{measure.heading} less the base's{unit}; {better} is better")
     ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.6)
-    legend_above(ax, columns=min(len(series), 2))
+    legend_above(ax, columns=min(len(datasets), 2))
     return ax
 
 
-def head_map(points: ArrayLike, heads: ArrayLike, ax: Axes | None = None) -> Axes:
+def head_map(points: ArrayLike, heads: ArrayLike) -> Axes:
     """Draw a map of embeddings, such as t-SNE's, where each head has its colour and marker.
 
     A head's number stands at the median of its points, or as near to it as other numbers leave room.
@@ -118,7 +128,7 @@ def head_map(points: ArrayLike, heads: ArrayLike, ax: Axes | None = None) -> Axe
     **Shape:** points ``(n, 2)``, heads ``(n,)``, the head that each point belongs to.
     """
     places, owners = np.asarray(points, dtype=np.float64), np.asarray(heads)
-    ax = new_axes(ax)
+    ax = new_axes(None)
     names = np.unique(owners)
     size = 6.0 if len(places) <= 500 else 4.0
     for number, name in enumerate(names):
@@ -138,24 +148,6 @@ def head_map(points: ArrayLike, heads: ArrayLike, ax: Axes | None = None) -> Axe
     ax.set_yticks([])
     legend_above(ax, columns=4)
     return ax
-
-
-def _beside_each_other(x: Array, names: Sequence[str], with_bars: Sequence[str], log: bool) -> dict[str, Array]:
-    """The positions of each series, moved a little so that error bars of several do not cover each other."""
-    if len(with_bars) < 2:
-        return dict.fromkeys(names, x)
-    axis = np.log(x) if log else x
-    steps = BAR_DISTANCE * np.ptp(axis) * (np.arange(len(names)) - (len(names) - 1) / 2)
-    return {name: np.exp(axis + step) if log else axis + step for name, step in zip(names, steps, strict=True)}
-
-
-def _name_positions(ax: Axes, x: Array, log: bool) -> None:
-    """A tick for each position where there are few, otherwise ticks as on any axis, spoken plainly."""
-    if len(x) <= MAX_NAMED_POSITIONS:
-        ax.set_xticks(x, [f"{value:g}" for value in x])
-        ax.minorticks_off()
-    elif log:
-        plain_powers(ax)
 
 
 def _apart(ax: Axes, medians: Array, distance: float = 0.075) -> Array:

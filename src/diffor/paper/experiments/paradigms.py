@@ -21,6 +21,7 @@ from diffor.reports.html import Figure, Heading, Section, Table
 
 DATA = "known laws"
 """What lines name as their data set."""
+SINGLE = "Rows that methods are trained on, seeds, whose standard deviation stands behind ±, and facts of the law."
 
 
 class Paradigm(NamedTuple):
@@ -34,8 +35,15 @@ class Paradigm(NamedTuple):
     label: str
 
     def sections(self, found: dict[str, Any]) -> list[Section]:
-        """The part of a page about it."""
-        return [Heading(self.title), *self.tables(found), Figure(plots.figure_svg(self.draw(found)), self.label)]
+        """The part of a page about it: single numbers, tables and the figure."""
+        single = {name.replace("_", " "): value for name, value in found.items() if isinstance(value, int | float)}
+        numbers = Table.of([{"number": name, "value": value} for name, value in single.items()], SINGLE)
+        return [
+            Heading(self.title),
+            numbers,
+            *self.tables(found),
+            Figure(plots.figure_svg(self.draw(found)), self.label),
+        ]
 
 
 PARADIGMS = (

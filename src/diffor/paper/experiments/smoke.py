@@ -11,16 +11,12 @@ from diffor.reports.html import Figure, Heading, Paragraph, Section, Table
 
 BANNER = "smoke test: too short to mean anything"
 """What stands over, in and below every page of the quick size."""
+SAID = f"{BANNER.capitalize()}."
 
 
 def smoke_test(findings: Findings) -> Findings:
-    """The findings without a conclusion: no sentences, nothing bold, and the banner at every heading and caption.
-
-    >>> found = smoke_test(Findings({"best": "ours"}, [Heading("Who wins"), Paragraph("Ours wins.")]))
-    >>> found.numbers["smoke_test"], [part.text for part in found.sections][1]
-    ('smoke test: too short to mean anything', 'Who wins (smoke test: too short to mean anything)')
-    """
-    last = Paragraph(f"{BANNER[0].upper()}{BANNER[1:]}. Run another size for figures.")
+    """The findings without a conclusion: no sentences, nothing bold, and the banner at every heading and caption."""
+    last = Paragraph(f"{SAID} Run another size for figures.")
     sections = [_plain(one) for one in findings.sections if not isinstance(one, Paragraph)]
     return Findings({"smoke_test": BANNER, **findings.numbers}, [last, *sections, last])
 
@@ -29,10 +25,8 @@ def _plain(section: Section) -> Section:
     if isinstance(section, Heading):
         return replace(section, text=f"{section.text} ({BANNER})")
     if isinstance(section, Table):
-        return replace(section, caption=f"{BANNER[0].upper()}{BANNER[1:]}.", strong=frozenset())
-    if isinstance(section, Figure):
-        return replace(section, caption=f"{BANNER[0].upper()}{BANNER[1:]}.")
-    return section
+        return replace(section, caption=SAID, strong=frozenset())
+    return replace(section, caption=SAID) if isinstance(section, Figure) else section
 
 
 def marked(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,25 +6,17 @@ The cells themselves say which setting a method changes: the one in which it dif
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
-from diffor.bench.leaderboard import Cells, Measure, names_in
+from diffor.bench.leaderboard import Cells, names_in
 from diffor.errors import UserError
 from diffor.estimators.settings import PRESETS
 from diffor.methods.diffor import IncrementDiffusion
 from diffor.paper.experiments import figures
-from diffor.paper.experiments.contrasts import (
-    COMPARED,
-    Contrast,
-    Findings,
-    contrast_table,
-    contrasts,
-    is_relative,
-)
+from diffor.paper.experiments.contrasts import COMPARED, Findings, contrast_table, contrasts
 from diffor.reports import plots
 from diffor.reports.html import Figure, Heading, Section, Table
 
@@ -65,22 +57,29 @@ def read_sweeps(cells: Cells, names: Mapping[str, str], headings: Mapping[str, s
     found, times = contrasts(cells, BASE, methods), {method: prediction_time(cells, method) for method in methods}
     sections: list[Section] = []
     for sweep in sweeps:
-        title = headings.get(sweep.setting, sweep.setting)
+        title, positions = headings.get(sweep.setting, sweep.setting), sweep.positions()
         base = "" if sweep.base_value is None else f"The base has {sweep.base_value}. "
         caption = f"{base}Everything else is as in the base, and rows are the same, seed by seed."
         values = (sweep.setting, {method: value for value, method in sweep.methods.items()})
         sections.append(Heading(title))
         for measure in COMPARED:
             own = [one for one in found if one.metric == measure.name and one.method in sweep.methods.values()]
+            if own and sweep.is_numeric and len(positions) > 2:
+                counts = [(float(value), method) for value, method in positions]
+                ax = figures.quality_curve(counts, own, measure, BASE, title)
+                sections.append(Figure(plots.figure_svg(ax), f"{measure.heading} against {title}"))
             if own:
-                sections += _figures(cells, sweep, own, measure, title)
                 sections.append(contrast_table(own, measure, values, caption))
-        taken = [(str(value), times[method]) for value, method in sweep.positions() if method != BASE]
+        taken = [(str(value), times[method]) for value, method in positions if method != BASE]
         if STEPS in sweep.setting and all(time is not None for _, time in taken):
             records = [{sweep.setting: value, "time of a prediction": time} for value, time in taken]
             sections.append(Table.of(records, "As a multiple of the base's."))
-    numbers = {"base": BASE, "sweeps": {sweep.setting: dict(sweep.positions()) for sweep in sweeps},
-               "prediction_time": times, "contrasts": [asdict(one) for one in found]}  # fmt: skip
+    numbers = {
+        "base": BASE,
+        "sweeps": {sweep.setting: dict(sweep.positions()) for sweep in sweeps},
+        "prediction_time": times,
+        "contrasts": [asdict(one) for one in found],
+    }
     return Findings(numbers, sections)
 
 
@@ -100,59 +99,21 @@ def find_sweeps(cells: Cells, names: Mapping[str, str] | None = None) -> list[Sw
     lines = {method: line for (_, method, _), line in cells.items()}
     if BASE not in lines:
         raise UserError(f"there must be cells of the method {BASE!r}, but methods are {', '.join(lines)}")
-    base = lines[BASE]["settings"]
-    swept: dict[str, dict[Value, str]] = {}
-    values: dict[str, Value | None] = {}
+    base, of_method = lines[BASE]["settings"], inspect.signature(IncrementDiffusion).parameters
+    found: dict[str, Sweep] = {}
     for method, line in lines.items():
         changed = {key: value for key, value in line["settings"].items() if base.get(key) != value}
-        if method == BASE or not line["settings"] or not changed:
+        if method == BASE or not changed:
             continue
-        setting, value = _changed(method, changed, names)
-        swept.setdefault(setting, {})[value] = method
-        values[setting] = _base_value(setting, base, len(changed) > 1)
-    return [Sweep(setting, methods, values[setting]) for setting, methods in swept.items()]
-
-
-def _changed(method: str, changed: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, Value]:
-    """The setting that a method changes, and its value there."""
-    if method in names:
-        return names[method], 0
-    *beside, last = changed
-    name = f"{last}, {', '.join(f'{key}={changed[key]}' for key in beside)}" if beside else last
-    return name, changed[last]
-
-
-def _base_value(setting: str, base: Mapping[str, Any], is_beside: bool) -> Value | None:
-    """What the base has there: as its cells say, or as its preset does."""
-    if is_beside:
-        return None
-    of_method = inspect.signature(IncrementDiffusion).parameters
-    preset = of_method[setting].default if setting in of_method else getattr(PRESETS["paper"], setting, None)
-    value: Value | None = base.get(setting, preset)
-    return value
-
-
-def _figures(cells: Cells, sweep: Sweep, own: Sequence[Contrast], measure: Measure, title: str) -> list[Section]:
-    """A curve over the sweep's values, one line per data set; nothing for values that are words."""
-    positions = sweep.positions()
-    if not sweep.is_numeric or len(positions) < 3:
-        return []
-    scale, unit = (100, ", percent") if is_relative(measure) else (1, "")
-    better = "higher" if measure.greater_is_better else "lower"
-    known = {(one.dataset, one.method): one for one in own}
-    series, bars = {}, {}
-    for dataset in [name for name in names_in(cells, 0) if any(one.dataset == name for one in own)]:
-        points = [known.get((dataset, method)) for _, method in positions]
-        series[dataset] = [_height(one, method, scale) for one, (_, method) in zip(points, positions, strict=True)]
-        bars[dataset] = [0.0 if one is None else scale * (one.high - one.mean) for one in points]
-    values = [float(value) for value, _ in positions]
-    log = values[0] > 0 and values[-1] / values[0] > 20
-    label = f"{measure.heading} less the base's{unit}; {better} is better"
-    ax = figures.quality_curve(values, series, bars, title, label, log)
-    return [Figure(plots.figure_svg(ax), f"{measure.heading} against {title}")]
-
-
-def _height(one: Contrast | None, method: str, scale: float) -> float:
-    if one is not None:
-        return scale * one.mean
-    return 0.0 if method == BASE else float(np.nan)
+        *beside, setting = changed
+        value, base_value = changed[setting], None
+        if method in names:
+            setting, value = names[method], 0
+        elif beside:
+            setting = f"{setting}, {', '.join(f'{key}={changed[key]}' for key in beside)}"
+        if not beside:
+            preset = of_method[setting].default if setting in of_method else getattr(PRESETS["paper"], setting, None)
+            base_value = base.get(setting, preset)
+        methods = found[setting].methods if setting in found else {}
+        found[setting] = Sweep(setting, {**methods, value: method}, base_value)
+    return list(found.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,13 @@ from diffor.paper.paradigms.fitting import (
     FULL,
     LONG_STEPS,
     QUICK,
-    Size,
+    Found,
     Values,
-    draw_rows,
     fit_method,
     over_seeds,
+    side_by_side,
     table_rows,
-    trained_on,
+    trials,
     with_long_chain,
 )
 from diffor.reports.html import Table
@@ -40,9 +39,6 @@ def mixture_density(y: ArrayLike, centres: ArrayLike, spread: float, weights: Ar
     """Density of a mixture of normals of one spread; equal weights unless given.
 
     **Shape:** y ``(...)``, centres and weights ``(m,)`` or ``(..., m)`` -> ``(...)``.
-
-    >>> mixture_density([0.0], [0.0], 1.0).round(4).tolist()
-    [0.3989]
     """
     middle = np.asarray(centres, dtype=np.float64)
     shares = np.full(middle.shape[-1], 1 / middle.shape[-1]) if weights is None else np.asarray(weights)
@@ -55,9 +51,6 @@ def density_at_mean(separation: float, n_modes: int = 2) -> float:
 
     ``separation`` is the distance of neighbouring modes in their spreads. Of two modes it is near
     ``2 exp(-separation^2 / 8)``, as the paper derives; of an odd number the mean stands on the middle mode.
-
-    >>> round(density_at_mean(8), 6), round(density_at_mean(8, n_modes=3), 6)
-    (0.000671, 1.0)
     """
     centres = separation * (np.arange(n_modes) - (n_modes - 1) / 2)
     at_mean = mixture_density(0.0, centres, 1.0)
@@ -98,10 +91,27 @@ def true_in_gap(law: Bimodal, x: pd.DataFrame) -> float:
     return float((law.cdf(x, centre + law.distance / 2) - law.cdf(x, centre - law.distance / 2)).mean())
 
 
-def mean_collapse(seed: int = 0, quick: bool = False) -> dict[str, Any]:
+def mean_collapse(seed: int = 0, quick: bool = False) -> Found:
     """Measure what squared-error regression, classes and DiffoR answer where the target has two separated modes."""
-    size = QUICK if quick else FULL
-    answers, example = _measure(law_of(TRAINED_SEPARATION), size, seed)
+    size, law, measured = QUICK if quick else FULL, law_of(TRAINED_SEPARATION), []
+    # A row in the middle of all columns, where both modes are equally heavy, is asked about beside the test rows.
+    middle = pd.DataFrame({"position": [0.0], "tilt": [0.0], "idle": [0.0]})
+    for number, rows, (x, y) in trials(law, size, seed):
+        asked: dict[str, Prediction] = {}
+        for method in (SQUARED, CLASSES, DIFFOR, DIFFOR_HEADS):
+            model = fit_method(method, rows, size, number)
+            everything = pd.concat([x, middle], ignore_index=True)
+            asked[method] = model.predict_distribution(everything, size.n_samples)
+            if method == DIFFOR:
+                asked[LONG] = with_long_chain(model).predict_distribution(everything, size.n_samples)
+        ways = _ways(law, x, {method: prediction[:-1] for method, prediction in asked.items()}, number)
+        measured.append({way: _figures(law, x, y, answer) for way, answer in ways.items()})
+        measured[-1]["truth", "sample"]["in_gap"] = true_in_gap(law, x)
+    answers: list[Found] = [
+        {"method": way[0], "statistic": way[1], "crps": None, **over_seeds([one[way] for one in measured])}
+        for way in measured[0]
+    ]
+    grid = np.linspace(-1.6, 1.6, 321) * law.distance
     return {
         "n_rows": size.n_rows,
         "n_seeds": size.n_seeds,
@@ -110,87 +120,51 @@ def mean_collapse(seed: int = 0, quick: bool = False) -> dict[str, Any]:
         "three_modes": [density_at_mean(separation, n_modes=3) for separation in SEPARATIONS],
         "trained_separation": TRAINED_SEPARATION,
         "answers": answers,
-        "example": example,
+        "example": {  # the row in the middle, as the last seed's models see it
+            "grid": grid.tolist(),
+            "density": true_density(law, middle, grid[None])[0].tolist(),
+            "squared": float(asked[SQUARED].statistic("native")[-1]),
+            "samples": {method: asked[method].samples[-1].tolist() for method in (DIFFOR, DIFFOR_HEADS)},
+        },
     }
 
 
-def collapse_tables(found: dict[str, Any]) -> list[Table]:
+def collapse_tables(found: Found) -> list[Table]:
     """Densities at the mean in closed form, and the answers of trained methods."""
-    names = ("separations", "two_modes", "three_modes")
     return [
         Table.of(
-            [dict(zip(names, row, strict=True)) for row in zip(*(found[name] for name in names), strict=True)],
+            side_by_side(found, ("separations", "two_modes", "three_modes")),
             "In closed form: the density at the mean of equal modes so many spreads apart, as a share of that at the "
             "highest place. The mean of three stands on the middle one: the paper's extension to several modes does "
             "not hold for odd numbers of them.",
         ),
         Table.of(
             table_rows(found["answers"]),
-            f"Two modes {found['trained_separation']:g} spreads apart. {trained_on(found)} Density: the true one at "
-            "the answer, as a share of that at the heavier mode. In gap: share of answers in the middle half between "
-            "the modes. By RMSE the best answer is the true mean, a value that never occurs.",
+            "Trained on two modes at the trained separation. Density: the true one at the answer, as a share of that "
+            "at the heavier mode. In gap: share of answers in the middle half between the modes. By RMSE the best "
+            "answer is the true mean, a value that never occurs.",
         ),
     ]
 
 
-def _measure(law: Bimodal, size: Size, seed: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """All answers to test rows of a law, and the example as the last seed's models see it."""
-    found = []
-    # A row in the middle of all columns, where both modes are equally heavy, is asked about beside the test rows.
-    middle = pd.DataFrame({"position": [0.0], "tilt": [0.0], "idle": [0.0]})
-    for number in range(size.n_seeds):
-        x, y = draw_rows(law, size.n_test_rows, [seed, number, 1])
-        asked = _fit_all(law, size, [seed, number, 0], pd.concat([x, middle], ignore_index=True))
-        ways = _ways(law, x, {method: prediction[:-1] for method, prediction in asked.items()}, number)
-        found.append({key: _figures(law, x, y, *way) for key, way in ways.items()})
-        found[-1]["truth", "sample"]["in_gap"] = true_in_gap(law, x)
-    answers = [
-        {
-            "method": method,
-            "statistic": statistic,
-            "crps": None,
-            **over_seeds([one[method, statistic] for one in found]),
-        }
-        for method, statistic in found[0]
-    ]
-    return answers, _example(law, middle, {method: prediction[-1:] for method, prediction in asked.items()})
-
-
-def _fit_all(law: Bimodal, size: Size, seed: Sequence[int], x: pd.DataFrame) -> dict[str, Prediction]:
-    """Distributions of each method that is compared, for the rows ``x``."""
-    rows, predictions = draw_rows(law, size.n_rows, seed), {}
-    for method in (SQUARED, CLASSES, DIFFOR, DIFFOR_HEADS):
-        model = fit_method(method, rows, size, seed[1])
-        predictions[method] = model.predict_distribution(x, size.n_samples)
-        if method == DIFFOR:
-            predictions[LONG] = with_long_chain(model).predict_distribution(x, size.n_samples)
-    return predictions
-
-
-Way = tuple[Values, Values | None]
-"""An answer for each row, or several, and the samples behind them where there are any."""
-
-
-def _ways(law: Bimodal, x: pd.DataFrame, predictions: dict[str, Prediction], seed: int) -> dict[tuple[str, str], Way]:
-    """Each method's ways of answering, and the law's own, by method and statistic."""
+def _ways(law: Bimodal, x: pd.DataFrame, asked: dict[str, Prediction], seed: int) -> dict[tuple[str, str], Values]:
+    """Each method's ways of answering, and the law's own, by method and statistic: numbers, or samples of each row."""
     drawn = law.draw(x, 256, np.random.default_rng([seed, 2]))
-    ways: dict[tuple[str, str], Way] = {
-        ("truth", "sample"): (drawn, drawn),
-        ("truth", "mean"): (law.mean(x), None),
-        ("truth", "median"): (np.median(drawn, axis=1), None),
-        ("truth", "mode"): (heavier_mode(law, x), None),
-        (SQUARED, "native"): (np.asarray(predictions[SQUARED].statistic("native")), None),
+    ways: dict[tuple[str, str], Any] = {
+        ("truth", "sample"): drawn,
+        ("truth", "mean"): law.mean(x),
+        ("truth", "median"): np.median(drawn, axis=1),
+        ("truth", "mode"): heavier_mode(law, x),
+        (SQUARED, "native"): asked[SQUARED].statistic("native"),
     }
-    for method, prediction in predictions.items():
-        if method != SQUARED:
-            ways[method, "sample"] = (np.asarray(prediction.samples), np.asarray(prediction.samples))
-            for statistic in ("mean", "median", "mode"):
-                ways[method, statistic] = (np.asarray(prediction.statistic(statistic)), None)
-    return ways
+    for method in (name for name in asked if name != SQUARED):
+        ways[method, "sample"] = asked[method].samples
+        ways |= {(method, name): asked[method].statistic(name) for name in ("mean", "median", "mode")}
+    return {way: np.asarray(answer) for way, answer in ways.items()}
 
 
-def _figures(law: Bimodal, x: pd.DataFrame, y: Values, answer: Values, samples: Values | None) -> dict[str, float]:
-    """What is measured of one way of answering. **Shape:** answer ``(n,)`` or ``(n, c)``, samples ``(n, m)``."""
+def _figures(law: Bimodal, x: pd.DataFrame, y: Values, answer: Values) -> dict[str, float]:
+    """What is measured of one way of answering. **Shape:** answer ``(n,)``, or samples ``(n, m)``."""
     single = answer if answer.ndim == 1 else answer[:, 0]
     figures = {
         "density": float((true_density(law, x, single) / true_density(law, x, heavier_mode(law, x))).mean()),
@@ -198,15 +172,4 @@ def _figures(law: Bimodal, x: pd.DataFrame, y: Values, answer: Values, samples: 
         "mae": mae(y, single),
         "rmse": rmse(y, single),
     }
-    return figures if samples is None else {**figures, "crps": float(crps_each(y, samples).mean())}
-
-
-def _example(law: Bimodal, x: pd.DataFrame, predictions: dict[str, Prediction]) -> dict[str, Any]:
-    """What methods say about one row: the truth's density on a grid, the answer of regression, and samples."""
-    grid = np.linspace(-1.6, 1.6, 321) * law.distance
-    return {
-        "grid": grid.tolist(),
-        "density": true_density(law, x, grid[None])[0].tolist(),
-        "squared": float(predictions[SQUARED].statistic("native")[0]),
-        "samples": {method: predictions[method].samples[0].tolist() for method in (DIFFOR, DIFFOR_HEADS)},
-    }
+    return figures if answer.ndim == 1 else {**figures, "crps": float(crps_each(y, answer).mean())}

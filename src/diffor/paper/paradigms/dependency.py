@@ -17,14 +17,15 @@ from diffor.paper.paradigms.fitting import (
     DIFFOR,
     FULL,
     QUICK,
-    Size,
+    Found,
     Values,
     draw_rows,
     fit_method,
     member_of,
     over_seeds,
+    side_by_side,
     table_rows,
-    trained_on,
+    trials,
 )
 from diffor.paper.paradigms.thermometer import (
     broken_share,
@@ -52,18 +53,34 @@ INDEPENDENT, CONDITIONAL = ("or-cnn", "coral"), ("corn",)
 def true_ranks(law: Law, x: pd.DataFrame, cuts: Values) -> Values:
     """Probability of each range between rising cuts, by the law. **Shape:** ``(M,)`` -> ``(n, M + 1)``."""
     reached = np.stack([law.cdf(x, np.full(len(x), cut)) for cut in cuts], axis=1)
-    ends = np.zeros((len(x), 1)), np.ones((len(x), 1))
-    return np.asarray(np.diff(np.concatenate([ends[0], reached, ends[1]], axis=1), axis=1))
+    return np.diff(reached, axis=1, prepend=0.0, append=1.0)
 
 
-def dependency_error(seed: int = 0, quick: bool = False) -> dict[str, Any]:
+def dependency_error(seed: int = 0, quick: bool = False) -> Found:
     """Measure what independence of thresholds costs, with the true chances and with those of trained methods."""
-    size, law = QUICK if quick else FULL, LAWS[LAW]
+    size, law, measured, broken = QUICK if quick else FULL, LAWS[LAW], [], []
     x, y = draw_rows(law, 20 * size.n_rows, [seed, 3])
     cuts = {count: np.quantile(y, np.arange(1, count + 1) / (count + 1)) for count in THRESHOLDS}
     exact = [true_ranks(law, x[: size.n_test_rows], cuts[count]) for count in THRESHOLDS]
-    counts = TRAINED_RANKS[:1] if quick else TRAINED_RANKS
-    found = [_measure(law, size, seed, number, counts) for number in range(size.n_seeds)]
+    for number, rows, (asked, _) in trials(law, size, seed):
+        random, count = np.random.default_rng([seed, number, 2]), DRAWS_FOR_EACH * size.n_samples
+        ours = fit_method(DIFFOR, rows, size, number, law.bounds)
+        samples = {DIFFOR: ours.predict_distribution(asked, count).samples, "truth": law.draw(asked, count, random)}
+        figures: dict[tuple[str, int], dict[str, float]] = {}
+        for n_ranks in TRAINED_RANKS[:1] if quick else TRAINED_RANKS:
+            for method in (*INDEPENDENT, *CONDITIONAL):
+                model = fit_method(method, rows, size, number, law.bounds, n_bins=n_ranks)
+                thresholds, chances, ranks = read_ranks(model, asked)
+                truth = true_ranks(law, asked, thresholds)
+                # Ranks that are known exactly are drawn too: what draws cost, all methods are to pay.
+                shares = random.multinomial(count, ranks / ranks.sum(axis=1, keepdims=True)) / count
+                figures[method, n_ranks] = _figures(truth, shares, chances, method in INDEPENDENT, count)
+            for method, drawn in samples.items():
+                placed = np.searchsorted(thresholds, drawn)
+                shares = np.stack([np.bincount(row, minlength=n_ranks) for row in placed]) / count
+                figures[method, n_ranks] = _figures(truth, shares, passing(shares), False, count)
+        measured.append(figures)
+        broken.append(_broken(ours, asked, number))
     return {
         "n_rows": size.n_rows,
         "n_seeds": size.n_seeds,
@@ -72,64 +89,35 @@ def dependency_error(seed: int = 0, quick: bool = False) -> dict[str, Any]:
         "decomposition": [float(information_of_bits(ranks).sum(axis=-1).mean()) for ranks in exact],
         "impossible": [float(impossible_share(passing(ranks)).mean()) for ranks in exact],
         "methods": [
-            {"method": method, "n_ranks": n_ranks, **over_seeds([one[method, n_ranks] for one, _ in found])}
-            for method, n_ranks in found[0][0]
+            {"method": method, "n_ranks": n_ranks, **over_seeds([one[method, n_ranks] for one in measured])}
+            for method, n_ranks in measured[0]
         ],
-        **over_seeds([broken for _, broken in found]),
+        **over_seeds(broken),
     }
 
 
-def dependency_tables(found: dict[str, Any]) -> list[Table]:
+def dependency_tables(found: Found) -> list[Table]:
     """What independence costs with the true chances and with those of trained methods, and DiffoR's increments."""
-    names = ("thresholds", "correlation", "decomposition", "impossible")
     increments = {name: found[name] for name in ("broken_increments", "broken_if_independent")}
     return [
         Table.of(
-            [dict(zip(names, row, strict=True)) for row in zip(*(found[name] for name in names), strict=True)],
+            side_by_side(found, ("thresholds", "correlation", "decomposition", "impossible")),
             "With the true chances: bits from the true thermometer to independent bits (total correlation), the "
             "paper's decomposition of it, which should equal it, and the share of independent draws that are no "
             "thermometer.",
         ),
         Table.of(
             table_rows(found["methods"]),
-            f"{trained_on(found)} Divergences are in bits. Joint: from "
-            "the true bits to those that a method draws; floor: what independence alone costs; ranks: from the true "
-            "ranks to those that it answers with, which are read off the chances and need no independence, all counted "
-            "from as many draws. Impossible: draws that are no thermometer; rising: rows whose chances rise somewhere; "
-            "spread: of the number of bits set, as a share of the true one.",
+            "Divergences are in bits. Joint: from the true bits to those that a method draws; floor: what independence "
+            "alone costs; ranks: from the true ranks to those that it answers with, which are read off the chances and "
+            "need no independence, all counted from as many draws. Impossible: draws that are no thermometer; rising: "
+            "rows whose chances rise somewhere; spread: of the number of bits set, as a share of the true one.",
         ),
         Table.of(
             table_rows([{"method": DIFFOR, **increments}]),
             "Share of DiffoR's own increments that are no thermometer, and the same if it drew each by itself.",
         ),
     ]
-
-
-Figures = dict[tuple[str, int], dict[str, float]]
-
-
-def _measure(
-    law: Law, size: Size, seed: int, number: int, rank_counts: tuple[int, ...]
-) -> tuple[Figures, dict[str, float]]:
-    """Figures of all methods and numbers of ranks for one seed, and what became of DiffoR's increments."""
-    rows = draw_rows(law, size.n_rows, [seed, number, 0])
-    x, _ = draw_rows(law, size.n_test_rows, [seed, number, 1])
-    random, count = np.random.default_rng([seed, number, 2]), DRAWS_FOR_EACH * size.n_samples
-    ours = fit_method(DIFFOR, rows, size, number, law.bounds)
-    samples = {DIFFOR: ours.predict_distribution(x, count).samples, "truth": law.draw(x, count, random)}
-    figures: Figures = {}
-    for n_ranks in rank_counts:
-        for method in (*INDEPENDENT, *CONDITIONAL):
-            model = fit_method(method, rows, size, number, law.bounds, n_bins=n_ranks)
-            cuts, chances, ranks = read_ranks(model, x)
-            truth = true_ranks(law, x, cuts)
-            # Ranks that are known exactly are drawn too: what draws cost, all methods are to pay.
-            shares = random.multinomial(count, ranks / ranks.sum(axis=1, keepdims=True)) / count
-            figures[method, n_ranks] = _figures(truth, shares, chances, method in INDEPENDENT, count)
-        for method, drawn in samples.items():
-            shares = np.stack([np.bincount(row, minlength=n_ranks) for row in np.searchsorted(cuts, drawn)]) / count
-            figures[method, n_ranks] = _figures(truth, shares, passing(shares), False, count)
-    return figures, _broken(ours, x, number)
 
 
 def _figures(truth: Values, ranks: Values, chances: Values, is_independent: bool, n_samples: int) -> dict[str, float]:

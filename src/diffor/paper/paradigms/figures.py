@@ -23,15 +23,14 @@ from diffor.reports.plots.drawing import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from diffor.paper.paradigms.fitting import Found
+
 N_HISTOGRAM_BINS = 64
 
 
-Found = dict[str, Any]
-
-
-def modes_and_answers(found: Found, ax: Axes | None = None) -> Axes:
+def modes_and_answers(found: Found) -> Axes:
     """Draw the true density of one row with two modes, samples of DiffoR, and what squared-error regression answers."""
-    ax, example = new_axes(ax), found["example"]
+    ax, example = new_axes(None), found["example"]
     ax.fill_between(example["grid"], example["density"], color=GREY, alpha=0.3, linewidth=0, label="true density")
     reached = np.concatenate([example["grid"], *example["samples"].values()])
     edges = np.linspace(reached.min(), reached.max(), N_HISTOGRAM_BINS + 1)
@@ -39,7 +38,7 @@ def modes_and_answers(found: Found, ax: Axes | None = None) -> Axes:
     for method, colour, style, words in looks:
         heights, _ = np.histogram(example["samples"][method], edges, density=True)
         ax.stairs(heights, edges, color=colour, linestyle=style, linewidth=1.6, label=words)
-    label = "answer of squared-error regression"
+    label = "squared-error regression"
     ax.axvline(example["squared"], color=BLUE, linestyle="-.", linewidth=2, label=label)
     ax.set(xlim=(edges[0], edges[-1]), xlabel="target", ylabel="density")
     ax.set_ylim(bottom=0)
@@ -47,9 +46,9 @@ def modes_and_answers(found: Found, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def independent_bits(found: Found, ax: Axes | None = None) -> Axes:
+def independent_bits(found: Found) -> Axes:
     """Draw what independence of thresholds costs, in bits, against their number, and what trained methods arrive at."""
-    ax = new_axes(ax)
+    ax = new_axes(None)
     counts, bits = np.array(found["thresholds"]), np.array(found["correlation"])
     has_cost = counts > 1  # a single threshold depends on nothing, and zero has no place on a logarithmic axis
     ax.plot(counts[has_cost], bits[has_cost], "-", color=BLACK, linewidth=1.4, label="true chances, drawn bits")
@@ -72,9 +71,9 @@ def independent_bits(found: Found, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def vocabulary_errors(found: Found, ax: Axes | None = None) -> Axes:
+def vocabulary_errors(found: Found) -> Axes:
     """Draw what vocabularies cannot write and what token models err by, against the number of values they hold."""
-    ax = new_axes(ax)
+    ax = new_axes(None)
     designs = sorted(found["designs"], key=lambda one: one["n_tokens"]["mean"])
     most = max(one["n_units"] for one in designs)
     for method, is_finest, colour, marker, words in (
@@ -86,7 +85,7 @@ def vocabulary_errors(found: Found, ax: Axes | None = None) -> Axes:
         if chosen:
             counts = [one["n_tokens"]["mean"] for one in chosen]
             _points(ax, counts, [one["excess"] for one in chosen], colour, marker, words)
-            hollow: Found = {"markersize": 6, "markerfacecolor": "none", "label": f"{words}, as written"}
+            hollow: dict[str, Any] = {"markersize": 6, "markerfacecolor": "none", "label": f"{words}, as written"}
             ax.plot(counts, [one["written_mae"]["mean"] for one in chosen], f"{marker}:", color=colour, **hollow)
     mean, deviation = (found["diffor"]["excess"][name] for name in ("mean", "deviation"))
     ax.axhline(mean, color=VERMILLION, linestyle="-", linewidth=1.6, label="DiffoR")
@@ -99,9 +98,9 @@ def vocabulary_errors(found: Found, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def bins_and_increments(found: Found, ax: Axes | None = None) -> Axes:
+def bins_and_increments(found: Found) -> Axes:
     """Draw errors against the number of bins, with their floor, and those of DiffoR against that of its increments."""
-    ax = new_axes(ax)
+    ax = new_axes(None)
     ax.plot(found["counts"], found["floor_mae"], "--", color=BLACK, linewidth=1, label="floor of bins: width / 4")
     for kind, name, colour, marker, words in (
         ("bins", "hard_mae", BLUE, "o", "a bin's place"),
@@ -135,5 +134,5 @@ def _log_scales(ax: Axes, ticks: Sequence[int] = ()) -> None:
 def _points(ax: Axes, places: Sequence[float], figures: Sequence[Found], colour: str, marker: str, words: str) -> None:
     """Means with their deviations from seed to seed, joined by a line."""
     means, deviations = ([one[name] for one in figures] for name in ("mean", "deviation"))
-    look: Found = {"fmt": f"{marker}-", "color": colour, "markersize": 5, "linewidth": 1.2, "capsize": 2}
+    look: dict[str, Any] = {"fmt": f"{marker}-", "color": colour, "markersize": 5, "linewidth": 1.2, "capsize": 2}
     ax.errorbar(places, means, deviations, label=words, **look)

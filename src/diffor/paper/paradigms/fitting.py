@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,10 @@ from diffor.estimators.values import ValueEstimator
 from diffor.reports.html import number
 
 Values = NDArray[np.float64]
+Rows = tuple[pd.DataFrame, Values]
+"""Inputs and a target for each."""
+Found = dict[str, Any]
+"""What is measured of a paradigm, ready for JSON."""
 
 DIFFOR, DIFFOR_HEADS = "diffor", "diffor-heads"
 """DiffoR with its distribution read off the chain's last state, and as the paper decodes it, by the heads."""
@@ -70,11 +74,7 @@ FULL = Size(n_rows=3000, n_test_rows=500, n_seeds=5, max_steps=1200, n_samples=2
 
 
 def over_seeds(found: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Mean and standard deviation (0 of a single seed) of figures of the same names, found for each seed.
-
-    >>> over_seeds([{"mae": 1.0}, {"mae": 3.0}])
-    {'mae': {'mean': 2.0, 'deviation': 1.4142135623730951}}
-    """
+    """Mean and standard deviation (0 of a single seed) of figures of the same names, found for each seed."""
     return {
         name: {"mean": float(np.mean(values)), "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
         for name, values in ((name, [one[name] for one in found]) for name in found[0])
@@ -90,16 +90,13 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{name: _in_words(name, value) for name, value in one.items()} for one in results]
 
 
-def trained_on(found: Mapping[str, Any]) -> str:
-    """What stands below tables of trained methods.
+def side_by_side(found: Found, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Equally long lists among the findings as the columns of a table.
 
-    >>> trained_on({"n_rows": 3000, "n_seeds": 5})
-    'Trained on 3,000 rows; ± is the standard deviation over seeds, of which there are 5.'
+    >>> side_by_side({"counts": [2, 4], "mae": [0.5, 0.3]}, ("counts", "mae"))
+    [{'counts': 2, 'mae': 0.5}, {'counts': 4, 'mae': 0.3}]
     """
-    return (
-        f"Trained on {found['n_rows']:,} rows; ± is the standard deviation over seeds, of which there are "
-        f"{found['n_seeds']}."
-    )
+    return [dict(zip(names, row, strict=True)) for row in zip(*(found[name] for name in names), strict=True)]
 
 
 def _in_words(name: str, value: Any) -> Any:
@@ -109,21 +106,23 @@ def _in_words(name: str, value: Any) -> Any:
     return TITLES[value] if name == "method" else value
 
 
-def draw_rows(law: Law, n_rows: int, seed: Sequence[int]) -> tuple[pd.DataFrame, Values]:
-    """Inputs of a law and one target for each: the same seed gives the same rows. **Shape:** -> ``(n, p)``, ``(n,)``.
-
-    >>> from diffor.datasets.open.synthetic import Bimodal
-    >>> draw_rows(Bimodal(), 3, [0])[1].shape
-    (3,)
-    """
+def draw_rows(law: Law, n_rows: int, seed: Sequence[int]) -> Rows:
+    """Inputs of a law and one target for each; the same for the same seed. **Shape:** -> ``(n, p)``, ``(n,)``."""
     random = np.random.default_rng(list(seed))
     x = law.inputs(n_rows, random)
     return x, law.draw(x, 1, random)[:, 0]
 
 
+def trials(law: Law, size: Size, seed: int) -> Iterator[tuple[int, Rows, Rows]]:
+    """The number of each seed, rows to learn from, and rows to ask about."""
+    for trial in range(size.n_seeds):
+        trained = draw_rows(law, size.n_rows, [seed, trial, 0])
+        yield trial, trained, draw_rows(law, size.n_test_rows, [seed, trial, 1])
+
+
 def fit_method(
     method: str,
-    rows: tuple[pd.DataFrame, Values],
+    rows: Rows,
     size: Size,
     seed: int,
     bounds: tuple[float, float] | None = None,

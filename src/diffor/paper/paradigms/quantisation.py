@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -14,13 +12,15 @@ from diffor.paper.paradigms.fitting import (
     DIFFOR,
     FULL,
     QUICK,
+    Found,
     Size,
     Values,
     draw_rows,
     fit_method,
     over_seeds,
+    side_by_side,
     table_rows,
-    trained_on,
+    trials,
 )
 from diffor.reports.html import Table
 
@@ -44,12 +44,7 @@ class Quiet(Heteroscedastic):
 
 
 def bin_floor(width: float) -> tuple[float, float]:
-    """Mean squared and mean absolute error of answering with the middle of the right bin, for an even density.
-
-    >>> mean_square, mean_distance = bin_floor(2.0)
-    >>> round(mean_square, 4), mean_distance
-    (0.3333, 0.5)
-    """
+    """Mean squared and mean absolute error of answering with the middle of the right bin, for an even density."""
     return width**2 / 12, width / 4
 
 
@@ -63,15 +58,13 @@ def by_place_in_bin(errors: Values, y: Values, n_bins: int) -> tuple[float, floa
     return float(errors[is_inner].mean()), float(errors[~is_inner].mean())
 
 
-def quantisation_error(seed: int = 0, quick: bool = False) -> dict[str, Any]:
+def quantisation_error(seed: int = 0, quick: bool = False) -> Found:
     """Measure the errors of trained bins of many widths, and of DiffoR with many numbers of increments."""
     size = QUICK if quick else FULL
     bin_counts, increment_counts = (BIN_COUNTS[:3], INCREMENT_COUNTS[1:2]) if quick else (BIN_COUNTS, INCREMENT_COUNTS)
     law, width = Quiet(), BOUNDS[1] - BOUNDS[0]
-    oracles = [
-        over_seeds([_oracle(law, size, [seed, number, 1], count) for number in range(size.n_seeds)])
-        for count in bin_counts
-    ]
+    targets = [draw_rows(law, size.n_test_rows, [seed, number, 1])[1] for number in range(size.n_seeds)]
+    oracles = [over_seeds([_oracle(y, width / count) for y in targets]) for count in bin_counts]
     return {
         "n_rows": size.n_rows,
         "n_seeds": size.n_seeds,
@@ -87,43 +80,36 @@ def quantisation_error(seed: int = 0, quick: bool = False) -> dict[str, Any]:
     }
 
 
-def quantisation_tables(found: dict[str, Any]) -> list[Table]:
+def quantisation_tables(found: Found) -> list[Table]:
     """The floor of bins beside its measurement, and the errors of trained bins and increments."""
-    names = ("counts", "floor_mae", "oracle_mae", "floor_rmse", "oracle_rmse")
-    floors = [dict(zip(names, row, strict=True)) for row in zip(*(found[name] for name in names), strict=True)]
     return [
         Table.of(
-            table_rows(floors),
+            table_rows(side_by_side(found, ("counts", "floor_mae", "oracle_mae", "floor_rmse", "oracle_rmse"))),
             "Targets against the middles of their own bins (oracle), beside the closed form: a quarter of a bin's "
             "width, and the width over root 12. It is a floor of hard answers; an expectation over bins (DEX) may lie "
             "below it.",
         ),
         Table.of(
             table_rows([*found["bins"], *found["increments"]]),
-            f"{trained_on(found)} The noise alone gives an MAE of "
-            f"{found['noise_mae']:.3g} and an RMSE of {found['noise_rmse']:.3g}. Hard: the answer with a bin's place "
-            "(the median bin, as cross-entropy's source decides), of DiffoR the median; soft: the mean. Inner and "
-            "outer: MAE of hard answers in the halves of bins, whose ratio is 3 for answers with the right bin's "
-            "middle. More bins and more increments leave fewer rows for each, so both cost estimation error too.",
+            "Hard: the answer with a bin's place (the median bin, as cross-entropy's source decides), of DiffoR the "
+            "median; soft: the mean. Inner and outer: MAE of hard answers in the halves of bins, whose ratio is 3 for "
+            "answers with the right bin's middle. More bins and more increments leave fewer rows for each, so both "
+            "cost estimation error too.",
         ),
     ]
 
 
-def _oracle(law: Quiet, size: Size, seed: list[int], count: int) -> dict[str, float]:
+def _oracle(y: Values, width: float) -> dict[str, float]:
     """MAE and RMSE of targets against the middles of their bins."""
-    _, y = draw_rows(law, size.n_test_rows, seed)
-    width = (BOUNDS[1] - BOUNDS[0]) / count
     middle = BOUNDS[0] + (np.floor((y - BOUNDS[0]) / width) + 0.5) * width
     return {"mae": mae(y, middle), "rmse": rmse(y, middle)}
 
 
-def _resolution(method: str, count: int, law: Quiet, size: Size, seed: int) -> dict[str, Any]:
+def _resolution(method: str, count: int, law: Quiet, size: Size, seed: int) -> Found:
     """Fit a method with so many bins or increments on each seed."""
     settings = {"n_increments": count} if method == DIFFOR else {"n_bins": count, "policy": "uniform"}
     found = []
-    for number in range(size.n_seeds):
-        rows = draw_rows(law, size.n_rows, [seed, number, 0])
-        x, y = draw_rows(law, size.n_test_rows, [seed, number, 1])
+    for number, rows, (x, y) in trials(law, size, seed):
         model = fit_method(method, rows, size, number, BOUNDS, **settings)
         found.append(_errors(model.predict_distribution(x, size.n_samples), y, count))
     return {"method": method, "count": count, **over_seeds(found)}

@@ -17,11 +17,7 @@ BEGUN, FULL_ENOUGH = 0.1, 0.9
 
 
 def passing(ranks: ArrayLike) -> Values:
-    """Probability of passing each threshold from those of the ranks. **Shape:** ``(..., K)`` -> ``(..., K - 1)``.
-
-    >>> passing([0.5, 0.25, 0.25]).tolist()
-    [0.5, 0.25]
-    """
+    """Probability of passing each threshold from those of the ranks. **Shape:** ``(..., K)`` -> ``(..., K - 1)``."""
     return np.asarray(np.cumsum(np.asarray(ranks, dtype=np.float64)[..., ::-1], axis=-1)[..., -2::-1])
 
 
@@ -41,9 +37,6 @@ def total_correlation(ranks: ArrayLike) -> Values:
     Bits and ranks tell each other, so it is the sum of the bits' entropies less the entropy of the ranks.
 
     **Shape:** ``(..., K)`` -> ``(...)``.
-
-    >>> total_correlation([0.5, 0.0, 0.5]).tolist()
-    1.0
     """
     probabilities = np.asarray(ranks, dtype=np.float64)
     return np.asarray(bit_entropy(passing(probabilities)).sum(axis=-1) - entropy(probabilities))
@@ -66,9 +59,6 @@ def impossible_share(chances: ArrayLike) -> Values:
     """Probability that independent bits of these chances are no thermometer: one is set above one that is not.
 
     **Shape:** ``(..., M)`` -> ``(...)``.
-
-    >>> impossible_share([0.5, 0.5]).tolist()
-    0.25
     """
     above = np.asarray(chances, dtype=np.float64)
     ones = np.ones_like(above[..., :1])
@@ -105,8 +95,5 @@ def broken_share(increments: Values) -> float:
     """Share of increment vectors that are no thermometer: one has begun although the one before is not full.
 
     **Shape:** ``(..., S)`` filled shares in [0, 1].
-
-    >>> broken_share(np.array([[1.0, 0.5, 0.0], [0.2, 0.8, 0.0]]))
-    0.5
     """
     return float(((increments[..., 1:] > BEGUN) & (increments[..., :-1] < FULL_ENOUGH)).any(axis=-1).mean())

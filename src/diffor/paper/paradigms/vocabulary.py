@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
-from diffor.core.prediction import Prediction
 from diffor.datasets.open.synthetic import LAWS, Law
 from diffor.errors import UserError
 from diffor.estimators.values import ValueEstimator
@@ -24,13 +22,13 @@ from diffor.paper.paradigms.fitting import (
     DIFFOR,
     FULL,
     QUICK,
+    Found,
     Size,
     Values,
-    draw_rows,
     fit_method,
     over_seeds,
     table_rows,
-    trained_on,
+    trials,
 )
 from diffor.reports.html import Table
 
@@ -48,8 +46,6 @@ DESIGNS = (
 """Methods, units that the range is counted in, and the most values that a vocabulary may hold."""
 TOKENS_SIZE = replace(FULL, n_rows=2000, max_steps=400, n_samples=64)
 """Writing token by token takes long, so all methods are trained more briefly here."""
-
-
 SCORES = ("mae", "rmse", "crps", "excess", "seconds")
 """MAE of the median, RMSE of the mean, CRPS, CRPS beyond the law's, and processor seconds of fit and prediction."""
 
@@ -58,9 +54,6 @@ def paper_bound(n_steps: float, bias: float, width: float) -> float:
     """The paper's bound on the expected squared error of a sum of tokens, from the largest bias of a step.
 
     ``width`` is the range of token values.
-
-    >>> paper_bound(1, 0.0, 2.0)
-    1.0
     """
     return n_steps**2 * (bias**2 + width**2 / 4)
 
@@ -70,9 +63,6 @@ def sound_bound(n_steps: float, bias: float, width: float) -> float:
 
     NOTE[DIFF]: the error of a step is the difference of two values of the range, so it spans twice the range, and its
     variance may be the square of the range, not a quarter of it.
-
-    >>> sound_bound(1, 0.0, 2.0)
-    4.0
     """
     return n_steps**2 * (bias**2 + width**2)
 
@@ -81,9 +71,6 @@ def swapped_tokens_error(n_steps: int, width: float) -> tuple[float, float]:
     """Bias of a step and expected squared error where all tokens are 0 or all are ``width``, and always guessed wrong.
 
     Both cases are equally likely, so no step is biased, and the error reaches :func:`sound_bound`.
-
-    >>> swapped_tokens_error(1, 2.0)
-    (0.0, 4.0)
     """
     errors = n_steps * np.array([width, -width])
     return float(errors.mean() / n_steps), float((errors**2).mean())
@@ -98,9 +85,6 @@ def token_covariances(errors: ArrayLike) -> dict[str, float]:
     step gives.
 
     **Shape:** ``(n, T)``.
-
-    >>> token_covariances([[1.0, 1.0], [-1.0, -1.0]])
-    {'covariances': 2.0, 'printed': 1.0, 'sound': 2.0, 'variance': 4.0, 'variance_bound': 4.0}
     """
     table = np.asarray(errors, dtype=np.float64)
     if table.ndim != 2 or not table.size:
@@ -117,22 +101,25 @@ def token_covariances(errors: ArrayLike) -> dict[str, float]:
     }
 
 
-def vocabulary_tradeoff(seed: int = 0, quick: bool = False) -> dict[str, Any]:
+def vocabulary_tradeoff(seed: int = 0, quick: bool = False) -> Found:
     """Measure sequence lengths, what cannot be written, and errors of token models with several vocabularies."""
-    size, law = QUICK if quick else TOKENS_SIZE, LAWS[LAW]
+    size, law, designs = QUICK if quick else TOKENS_SIZE, LAWS[LAW], []
     assert law.bounds is not None
-    ours, truth = _beside(law, size, seed)
+    for method, n_units, max_values in DESIGNS[:1] if quick else DESIGNS:
+        changed = {"n_units": n_units, "max_values": max_values}
+        designs.append({"method": method, **changed, **_fit_and_score(method, law, size, seed, **changed)})
+    truth = [_true_scores(law, *asked, [seed, number, 2], size) for number, _, asked in trials(law, size, seed)]
     return {
         "n_rows": size.n_rows,
         "n_seeds": size.n_seeds,
         "span": law.bounds[1] - law.bounds[0],
-        "designs": [_design(design, law, size, seed) for design in (DESIGNS[:1] if quick else DESIGNS)],
-        "diffor": ours,
-        "truth": truth,
+        "designs": designs,
+        "diffor": _fit_and_score(DIFFOR, law, size, seed),
+        "truth": over_seeds(truth),
     }
 
 
-def vocabulary_tables(found: dict[str, Any]) -> list[Table]:
+def vocabulary_tables(found: Found) -> list[Table]:
     """A case in which the paper's bound fails, the token models, and DiffoR and the law beside them."""
     bias, error = swapped_tokens_error(1, 1.0)
     case = {
@@ -154,11 +141,11 @@ def vocabulary_tables(found: dict[str, Any]) -> list[Table]:
         ),
         Table.of(
             table_rows(found["designs"]),
-            f"{trained_on(found)} Errors are in the target's "
-            f"units, whose range is {found['span']:g} long. Length and longest: values that a target is written with; "
-            "cut: share of targets whose sequences end early; written MAE: of the targets as they are written, which "
-            "no answer can be expected to beat. Bound: root of the paper's bound without any bias, for the longest "
-            "sequence; above the range it says nothing. Excess: CRPS beyond that of as many draws of the law.",
+            "Errors are in the target's units, whose range is as long as the span. Length and longest: values that a "
+            "target is written with; cut: share of targets whose sequences end early; written MAE: of the targets as "
+            "they are written, which no answer can be expected to beat. Bound: root of the paper's bound without any "
+            "bias, for the longest sequence; above the range it says nothing. Excess: CRPS beyond that of as many "
+            "draws of the law.",
         ),
         Table.of(
             [{name: row[name] for name in ("method", *SCORES)} for row in table_rows(beside)],
@@ -167,47 +154,24 @@ def vocabulary_tables(found: dict[str, Any]) -> list[Table]:
     ]
 
 
-def _design(design: tuple[str, int, int], law: Law, size: Size, seed: int) -> dict[str, Any]:
-    """Fit a token model with one vocabulary on each seed."""
-    method, n_units, max_values = design
-    settings = {**SMALL_DECODER, "n_units": n_units, "max_values": max_values}
-    found = [_fit_and_score(method, law, size, seed, number, **settings) for number in range(size.n_seeds)]
-    return {"method": method, "n_units": n_units, "max_values": max_values, **over_seeds(found)}
+def _fit_and_score(method: str, law: Law, size: Size, seed: int, **settings: Any) -> Found:
+    """All figures of a method over the seeds; those of the vocabulary only where there is one."""
+    found, decoder = [], {} if method == DIFFOR else SMALL_DECODER
+    for number, rows, (x, y) in trials(law, size, seed):
+        started = time.process_time()
+        model = fit_method(method, rows, size, number, law.bounds, **decoder, **settings)
+        prediction = model.predict_distribution(x, size.n_samples)
+        seconds = time.process_time() - started
+        crps, best = float(prediction.crps(y).mean()), _true_scores(law, x, y, [seed, number, 2], size)["crps"]
+        figures = {"mae": mae(y, prediction.median), "rmse": rmse(y, prediction.mean), "crps": crps}
+        figures |= {"seconds": seconds, "excess": crps - best}
+        found.append(figures if method == DIFFOR else describe_vocabulary(model, rows[1], y) | figures)
+    return over_seeds(found)
 
 
-def _fit_and_score(method: str, law: Law, size: Size, seed: int, number: int, **settings: Any) -> dict[str, float]:
-    """All figures of one fit; those of the vocabulary only where there is one."""
-    rows = draw_rows(law, size.n_rows, [seed, number, 0])
-    x, y = draw_rows(law, size.n_test_rows, [seed, number, 1])
-    started = time.process_time()
-    model = fit_method(method, rows, size, number, law.bounds, **settings)
-    figures = _scores(model.predict_distribution(x, size.n_samples), y)
-    figures["seconds"] = time.process_time() - started
-    figures["excess"] = figures["crps"] - _true_scores(law, x, y, [seed, number, 2], size.n_samples)["crps"]
-    return figures if method == DIFFOR else describe_vocabulary(model, rows[1], y) | figures
-
-
-def _scores(prediction: Prediction, y: Values) -> dict[str, float]:
-    return {
-        "mae": mae(y, prediction.median),
-        "rmse": rmse(y, prediction.mean),
-        "crps": float(prediction.crps(y).mean()),
-    }
-
-
-def _beside(law: Law, size: Size, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The same figures of DiffoR and of draws from the law."""
-    ours, truth = [], []
-    for number in range(size.n_seeds):
-        ours.append(_fit_and_score(DIFFOR, law, size, seed, number))
-        x, y = draw_rows(law, size.n_test_rows, [seed, number, 1])
-        truth.append(_true_scores(law, x, y, [seed, number, 2], size.n_samples))
-    return over_seeds(ours), over_seeds(truth)
-
-
-def _true_scores(law: Law, x: pd.DataFrame, y: Values, seed: Sequence[int], n_samples: int) -> dict[str, float]:
+def _true_scores(law: Law, x: pd.DataFrame, y: Values, seed: Sequence[int], size: Size) -> dict[str, float]:
     # As many draws as methods have samples: few samples cost CRPS by themselves.
-    drawn = law.draw(x, n_samples, np.random.default_rng(list(seed)))
+    drawn = law.draw(x, size.n_samples, np.random.default_rng(list(seed)))
     return {
         "mae": mae(y, np.median(drawn, axis=1)),
         "rmse": rmse(y, law.mean(x)),
@@ -229,8 +193,12 @@ def describe_vocabulary(model: ValueEstimator, y_train: Values, y_test: Values) 
     values = method.values[method.values > 0]
     unit = torch.from_numpy(model.scale_.to_unit(y_test))
     back = read_back(method.tokens_of(unit), values).double().numpy() / method.n_units
-    needed = _counts(method, unit, values)
-    used = (_counts(method, torch.from_numpy(model.scale_.to_unit(y_train)), values) > 0).sum(dim=0)
+    # How often each value is taken for each target, were sequences as long as they need. (n, V)
+    needed, of_training = (
+        greedy_counts(method.in_units(torch.from_numpy(model.scale_.to_unit(y))), values, method.tolerance)
+        for y in (y_test, y_train)
+    )
+    used = (of_training > 0).sum(dim=0)
     lengths, span = needed.sum(dim=1), model.scale_.high - model.scale_.low
     longest = min(int(lengths.max()), method.n_steps - 1)
     width = (int(values.max()) - int(values.min())) / method.n_units * span
@@ -243,8 +211,3 @@ def describe_vocabulary(model: ValueEstimator, y_train: Values, y_test: Values) 
         "rows_per_token": float(used.double().mean()),
         "bound": float(np.sqrt(paper_bound(longest, 0.0, width))),
     }
-
-
-def _counts(method: GenerativeRegression, unit: Tensor, values: Tensor) -> Tensor:
-    """How often each value is taken for each target, were sequences as long as they need. **Shape:** -> ``(n, V)``."""
-    return greedy_counts(method.in_units(unit), values, method.tolerance)

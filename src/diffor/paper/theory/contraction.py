@@ -10,28 +10,23 @@ distance that the step makes when it starts on the true path, which is the denoi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from diffor.core.row_noise import start_noise
 from diffor.methods.diffor.increments import split_increments, stretch
 from diffor.methods.diffor.paper import IncrementDiffusion
-
-Array = NDArray[np.floating]
+from diffor.paper.theory.analysis import Array, Numbers
 
 
 def coarse_to_fine_bound(factors: ArrayLike, terms: ArrayLike, start: ArrayLike) -> Array:
     """The paper's bound on the error after the last step, for errors that obey ``after <= factor * before + term``.
 
     **Shape:** factors and terms ``(..., M)`` in the order of the steps, start ``(...)`` -> ``(...)``.
-
-    >>> float(coarse_to_fine_bound([0.5, 0.5], [0.0, 0.1], 1.0))
-    0.35
     """
     ratios, added = np.asarray(factors, dtype=np.float64), np.asarray(terms, dtype=np.float64)
     error = np.asarray(start, dtype=np.float64)
@@ -40,16 +35,12 @@ def coarse_to_fine_bound(factors: ArrayLike, terms: ArrayLike, start: ArrayLike)
     return error
 
 
-@dataclass(frozen=True)
-class Contraction:
-    """Factors and terms of every step of the chain, row by row, and the bound that they give.
+class ChainDistances(NamedTuple):
+    """Distances of chains to their true paths, row by row, as root mean squares over increments in [-1, 1].
 
-    Distances are root mean squares over the increments, stretched to [-1, 1].
-
-    **Shape:** times ``(M,)``, factors and terms ``(n, M)``, start and end ``(n,)``, the others ``(M,)``.
+    **Shape:** factors and terms ``(n, M)``, start and end ``(n,)``, the others ``(M,)``.
     """
 
-    times: tuple[int, ...]
     factors: Array
     terms: Array
     start: Array
@@ -59,71 +50,60 @@ class Contraction:
     spectral: Array
     """Mean largest singular value of the Jacobian of each step, on the chain: the ratio of the worst direction."""
 
-    @property
-    def row_bound(self) -> Array:
-        """The bound with each row's own factors and terms. **Shape:** ``(n,)``."""
-        return coarse_to_fine_bound(self.factors, self.terms, self.start)
 
-    @property
-    def uniform_bound(self) -> float:
-        """The bound as the paper states it, with one factor and one term for all rows: the largest."""
-        return float(coarse_to_fine_bound(self.factors.max(axis=0), self.terms.max(axis=0), self.start.max()))
+def contraction(method: IncrementDiffusion, features: Tensor, y: Tensor, keys: Tensor) -> Numbers:
+    """Measure what every step of the chain does to distances, and bound the last error by it.
 
-    @property
-    def expanding(self) -> tuple[int, ...]:
-        """Times whose factor reaches 1 for some row, where the paper's assumption fails."""
-        return tuple(t for t, factor in zip(self.times, self.factors.max(axis=0), strict=True) if factor >= 1)
+    The theorem's inequality is the triangle inequality here, so the bound with each row's own factors and terms always
+    holds (``row_bound``, the mean); how loose it is, is the finding. ``uniform_bound`` takes one factor and one term
+    for all rows, the largest, as the paper states it; ``expanding_steps`` have a factor that reaches 1 for some row,
+    where the paper's assumption fails; ``forgetting`` is what is left at the end of a distance between two starts.
 
-    @property
-    def forgetting(self) -> float:
-        """What is left at the end of a distance between two starts of one row."""
-        return float(np.prod(self.between_starts))
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """The measurement as plain values."""
-        return {
-            "times": list(self.times), "mean_factors": self.factors.mean(axis=0).tolist(),
-            "largest_factors": self.factors.max(axis=0).tolist(), "mean_terms": self.terms.mean(axis=0).tolist(),
-            "between_starts": self.between_starts.tolist(), "spectral": self.spectral.tolist(),
-            "final_error": float(self.end.mean()), "row_bound": float(self.row_bound.mean()),
-            "uniform_bound": self.uniform_bound, "expanding_steps": len(self.expanding), "forgetting": self.forgetting,
-        }  # fmt: skip
+    **Shape:** features ``(n, d)``, y ``(n,)`` in [0, 1], keys ``(n,)``.
+    """
+    found = chain_distances(method, features, y, keys)
+    largest = found.factors.max(axis=0)
+    return {
+        "times": list(method.chain_times),
+        "mean_factors": found.factors.mean(axis=0),
+        "largest_factors": largest,
+        "mean_terms": found.terms.mean(axis=0),
+        "between_starts": found.between_starts,
+        "spectral": found.spectral,
+        "final_error": float(found.end.mean()),
+        "row_bound": float(coarse_to_fine_bound(found.factors, found.terms, found.start).mean()),
+        "uniform_bound": float(coarse_to_fine_bound(largest, found.terms.max(axis=0), found.start.max())),
+        "expanding_steps": int((largest >= 1).sum()),
+        "forgetting": float(np.prod(found.between_starts)),
+    }
 
 
-def contraction(method: IncrementDiffusion, features: Tensor, y: Tensor, keys: Tensor) -> Contraction:
-    """Run chains of rows beside their true paths, and measure what every step does to distances.
-
-    Measured on the chain without fresh noise (``eta = 0``), whatever the method samples with. The theorem's inequality
-    is the triangle inequality here, so the row-wise bound always holds; how loose it is, is the finding.
+def chain_distances(method: IncrementDiffusion, features: Tensor, y: Tensor, keys: Tensor) -> ChainDistances:
+    """Run chains of rows beside their true paths, without fresh noise (``eta = 0``), whatever the method samples with.
 
     **Shape:** features ``(n, d)``, y ``(n,)`` in [0, 1], keys ``(n,)``.
     """
     clean = stretch(split_increments(y, method.n_increments))
-    starts = start_noise(keys, 2, method.n_increments).to(features)  # (n, 2, S)
-    noise, other = starts[:, 0], starts[:, 1]
+    noise, other = start_noise(keys, 2, method.n_increments).to(features).unbind(dim=1)
+
+    def true_path(t: int) -> Tensor:
+        return method.process.corrupt(clean, noise, torch.tensor(t, device=clean.device))
+
     state, times = noise, method.chain_times
-    start = _distance(state, _true_path(method, clean, noise, times[0]))
-    factors, terms, between, spectral = [], [], [], []
+    start, steps = _distance(state, true_path(times[0])), []
     for t, following in zip(times, [*times[1:], 0], strict=True):
-        path, path_next = (_true_path(method, clean, noise, at) for at in (t, following))
+        path = true_path(t)
         with torch.no_grad():
-            after, path_after, other_after = (step_map(method, features, one, t, following)
-                                              for one in (state, path, other))  # fmt: skip
-        factors.append(_ratio(_distance(after, path_after), _distance(state, path)))
-        terms.append(_distance(path_after, path_next))
-        between.append(_ratio(_distance(after, other_after), _distance(state, other)).mean())
-        spectral.append(jacobian_norms(method, features, state, t, following).mean())
+            after, path_after, other_after = (
+                step_map(method, features, one, t, following) for one in (state, path, other)
+            )
+        factor = _ratio(_distance(after, path_after), _distance(state, path))
+        between = _ratio(_distance(after, other_after), _distance(state, other)).mean()
+        worst = jacobian_norms(method, features, state, t, following).mean()
+        steps.append((factor, _distance(path_after, true_path(following)), between, worst))
         state, other = after, other_after
-    return Contraction(
-        times=times,
-        factors=np.stack(factors, axis=1),
-        terms=np.stack(terms, axis=1),
-        start=start,
-        end=_distance(state, clean),
-        between_starts=np.array(between),
-        spectral=np.array(spectral),
-    )
+    factors, terms, between_starts, spectral = (np.stack(part, axis=-1) for part in zip(*steps, strict=True))
+    return ChainDistances(factors, terms, start, _distance(state, clean), between_starts, spectral)
 
 
 def step_map(method: IncrementDiffusion, features: Tensor, state: Tensor, t: int, following: int) -> Tensor:
@@ -141,10 +121,6 @@ def jacobian_norms(method: IncrementDiffusion, features: Tensor, state: Tensor, 
         # Rows do not mix, so the gradient of a sum over rows holds each row's own.
         parts = [torch.autograd.grad(after[:, k].sum(), at, retain_graph=True)[0] for k in range(after.shape[1])]
     return np.asarray(torch.linalg.svdvals(torch.stack(parts, dim=1).double())[:, 0].cpu().numpy())
-
-
-def _true_path(method: IncrementDiffusion, clean: Tensor, noise: Tensor, t: int) -> Tensor:
-    return method.process.corrupt(clean, noise, torch.tensor(t, device=clean.device))
 
 
 def _distance(one: Tensor, other: Tensor) -> Array:

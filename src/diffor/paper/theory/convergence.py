@@ -7,32 +7,28 @@ exceeds its left, in units of the loss at the start; below zero, but for roundin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from diffor.errors import UserError, check_least
-from diffor.paper.theory.analysis import ordinal_bound
+from diffor.paper.theory.analysis import Array, ordinal_bound
 from diffor.paper.theory.linear_heads import LeastSquares, TimeTasks
 from diffor.paper.theory.tiers import upper_bound
 
-Array = NDArray[np.floating]
 ROUNDING = 1e-12
 """Margins may fall below zero by so much of the loss at the start."""
 SETTLED = 1e-9
 """A loss above the minimum by less than this share of its start is rounding."""
 
 
-@dataclass(frozen=True)
-class Descent:
+class Descent(NamedTuple):
     """One run of gradient descent: parameters, losses and gradients before each step and after the last.
 
     **Shape:** parameters ``(K + 1, D)``, losses and squared_gradients ``(K + 1,)``.
     """
 
-    step_size: float
     parameters: Array
     losses: Array
     squared_gradients: Array
@@ -46,25 +42,20 @@ def descend(problem: LeastSquares, step_size: float, n_steps: int) -> Descent:
     [5.0, 1.25, 0.3125]
     """
     check_least("n_steps", n_steps)
-    theta = np.zeros(problem.inputs.shape[1])
-    walked, losses, squares = [], [], []
+    theta, walked = np.zeros(problem.inputs.shape[1]), []
     for _ in range(n_steps + 1):
         gradient = problem.gradient(theta)
-        walked.append(theta)
-        losses.append(problem.value(theta))
-        squares.append(float(gradient @ gradient))
+        walked.append((theta, problem.value(theta), float(gradient @ gradient)))
         theta = theta - step_size * gradient
-    return Descent(step_size, np.stack(walked), np.array(losses), np.array(squares))
+    return Descent(*(np.array(part) for part in zip(*walked, strict=True)))
 
 
-@dataclass(frozen=True)
-class LinearRate:
+class LinearRate(NamedTuple):
     """What the paper says of one model's gradient descent, checked at every step of a run.
 
     Margins are in units of the loss above the minimum at the start.
     """
 
-    name: str
     smoothness: float
     """The paper's L, the weighted sum of the times' own; the step size is its inverse unless told otherwise."""
     pl_constant: float
@@ -96,24 +87,9 @@ class LinearRate:
         """Whether lemma, bound and rate held at every step."""
         return min(self.descent_margin, self.pl_margin, self.rate_margin) >= -ROUNDING
 
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """The measurement as plain values."""
-        return {
-            "model": self.name, "smoothness": self.smoothness, "pl_constant": self.pl_constant,
-            "step_size": self.step_size, "minimum": self.minimum, "promised_factor": self.factor,
-            "measured_factor": self.measured_factor, "descent_margin": self.descent_margin,
-            "pl_margin": self.pl_margin, "rate_margin": self.rate_margin, "holds": self.holds,
-        }  # fmt: skip
-
 
 def linear_rate(
-    name: str,
-    problem: LeastSquares,
-    smoothness: float,
-    pl_constant: float,
-    n_steps: int,
-    step_size: float | None = None,
+    problem: LeastSquares, smoothness: float, pl_constant: float, n_steps: int, step_size: float | None = None
 ) -> LinearRate:
     """Run gradient descent and check descent lemma, PL bound and linear rate with the constants that are claimed.
 
@@ -129,25 +105,25 @@ def linear_rate(
     steep = walk.squared_gradients / 2 - pl_constant * excess
     slower = (1 - step * pl_constant) ** np.arange(n_steps + 1) * excess[0] - excess
     margins = [float(part.min() / excess[0]) for part in (lost, steep, slower)]
-    return LinearRate(name, smoothness, pl_constant, step, minimum, excess, *margins)
+    return LinearRate(smoothness, pl_constant, step, minimum, excess, *margins)
 
 
 def separate_rate(tasks: TimeTasks, n_steps: int = 200, step_size: float | None = None) -> LinearRate:
     """Separate heads (MH-MT) against the paper's theorem: ``L = sum lambda_m L_m``, constant ``mu_min lambda_min``."""
     constant = min(task.pl_constant for task in tasks.tasks) * float(tasks.weights.min())
-    return linear_rate("separate heads", tasks.separate, summed_smoothness(tasks), constant, n_steps, step_size)
+    return linear_rate(tasks.separate, summed_smoothness(tasks), constant, n_steps, step_size)
 
 
 def shared_rate(tasks: TimeTasks, n_steps: int = 200, step_size: float | None = None) -> LinearRate:
     """One head for all times (SH-MT) against its theorem, whose global PL constant is known for a linear head."""
     problem = tasks.shared
-    return linear_rate("shared head", problem, summed_smoothness(tasks), problem.pl_constant, n_steps, step_size)
+    return linear_rate(problem, summed_smoothness(tasks), problem.pl_constant, n_steps, step_size)
 
 
 def single_rate(tasks: TimeTasks, m: int, n_steps: int = 200, step_size: float | None = None) -> LinearRate:
     """The model of the m-th time alone (SH-1T), which is one task of the others."""
     problem = tasks.task(m)
-    return linear_rate(f"time {tasks.times[m]}", problem, problem.smoothness, problem.pl_constant, n_steps, step_size)
+    return linear_rate(problem, problem.smoothness, problem.pl_constant, n_steps, step_size)
 
 
 def summed_smoothness(tasks: TimeTasks) -> float:
@@ -155,14 +131,12 @@ def summed_smoothness(tasks: TimeTasks) -> float:
     return float(sum(weight * task.smoothness for weight, task in zip(tasks.weights, tasks.tasks, strict=True)))
 
 
-@dataclass(frozen=True)
-class OrdinalConvergence:
+class OrdinalConvergence(NamedTuple):
     """The corollary at one time, at every step: wrong grades, their bound, and how it falls.
 
     **Shape:** arrays ``(K + 1,)``.
     """
 
-    time: int
     error_rates: Array
     bounds: Array
     """``4 / gamma^2`` times the amplification times the noise risk of that step's head."""
@@ -187,16 +161,15 @@ def ordinal_convergence(tasks: TimeTasks, m: int, thresholds: ArrayLike, n_steps
     """
     rate = separate_rate(tasks, n_steps)
     walk = descend(tasks.separate, rate.step_size, n_steps)
-    task, rates, bounds, excess = tasks.task(m), [], [], []
+    task, found = tasks.task(m), []
     for theta in walk.parameters:
         heads = tasks.heads(theta)
-        measured = ordinal_bound(tasks.estimates(heads)[:, m], tasks.clean, thresholds)
-        risk = task.value(heads[m])
-        rates.append(measured.error_rate)
-        bounds.append(upper_bound(tasks, m, risk, measured.gamma))
-        excess.append(risk - task.minimum)
+        measured, risk = ordinal_bound(tasks.estimates(heads)[:, m], tasks.clean, thresholds), task.value(heads[m])
+        bound = upper_bound(tasks, m, risk, measured["gamma"])
+        found.append((measured["error_rate"], bound, risk - task.minimum))
     promised = rate.factor ** np.arange(n_steps + 1) * rate.excess[0] / tasks.weights[m]
-    return OrdinalConvergence(tasks.times[m], np.array(rates), np.array(bounds), np.array(excess), promised)
+    rates, bounds, excess = np.array(found).T
+    return OrdinalConvergence(rates, bounds, excess, promised)
 
 
 def wavy(x: Array) -> tuple[Array, Array]:
@@ -223,10 +196,6 @@ def shared_pl_counterexample(function: Callable[[Array], tuple[Array, Array]] = 
     The losses are one function with its minimum at 0 and at pi. Their sum is level at pi / 2 without being least
     there, so that gradient descent on a shared head may rest where separate heads would go on: the paper's remark that
     a global PL condition does not follow from those of the times. For the linear heads here it does follow.
-
-    >>> each, together = shared_pl_counterexample()
-    >>> each > 1 / 32, round(together, 9)
-    (True, 0.0)
     """
     grid = np.linspace(-10, 10 + np.pi, 40_001)
     grid = np.append(grid, np.pi / 2)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,12 +14,12 @@ from diffor.errors import UserError
 from diffor.methods.diffor.increments import aggregate_increments, squeeze
 from diffor.methods.diffor.networks import MLPDenoiser
 from diffor.methods.diffor.paper import IncrementDiffusion
-from diffor.paper.theory.analysis import NoiseIdentity, OrdinalBounds, bounds_by_count, bounds_by_time, noise_identity
-from diffor.paper.theory.contraction import Contraction, contraction
-from diffor.paper.theory.fusion import LinearFusion, TimeSelection, linear_fusion
-from diffor.paper.theory.interference import TimeInterference, time_interference
-from diffor.paper.theory.representation import Representation, compare_embeddings, embeddings
-from diffor.paper.theory.scale_information import N_BINS, ScaleInformation, scale_information
+from diffor.paper.theory.analysis import Numbers, bounds_by_count, bounds_by_time, noise_identity
+from diffor.paper.theory.contraction import contraction
+from diffor.paper.theory.fusion import linear_fusion
+from diffor.paper.theory.interference import time_interference
+from diffor.paper.theory.representation import compare_embeddings, embeddings
+from diffor.paper.theory.scale_information import N_BINS, scale_information
 
 GRADE_COUNTS = (2, 3, 4, 5, 6, 8, 10, 15, 20)
 """Numbers of even grades into which values are cut."""
@@ -32,36 +32,6 @@ GRADIENT_ROWS = 512
 CHUNK_ROWS = 128
 """Rows whose chains run at a time, so that memory does not grow with the rows."""
 MIN_ROWS = 8
-TITLES = {
-    "noise": "From noise errors to value errors",
-    "ordinal": "From value errors to wrong grades",
-    "selection": "The best time of the chain",
-    "fusion": "Times combined",
-    "representation": "One embedding against many",
-    "interference": "Do times pull in different directions?",
-    "contraction": "From coarse to fine",
-    "scales": "Which increments can be told at which noise",
-}
-"""What each measurement is about, in the order in which they are shown."""
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """The paper's theory, measured on one trained method and some rows with known targets."""
-
-    n_rows: int
-    noise: NoiseIdentity
-    ordinal: OrdinalBounds
-    selection: TimeSelection
-    fusion: LinearFusion
-    representation: Representation
-    interference: TimeInterference
-    contraction: Contraction
-    scales: ScaleInformation
-
-    def to_json(self) -> dict[str, Any]:
-        """The numbers of every measurement; what does not exist or is infinite is None."""
-        return {"rows": self.n_rows, "measurements": _finite({name: getattr(self, name).numbers for name in TITLES})}
 
 
 def diagnose(
@@ -72,11 +42,12 @@ def diagnose(
     n_grades: int | None = None,
     n_samples: int | None = None,
     grade_counts: Sequence[int] = GRADE_COUNTS,
-) -> Diagnosis:
+) -> Numbers:
     """Measure what the paper proves on a trained method, in evaluation mode, and rows with known targets.
 
     ``n_grades`` is the number of grades where targets are grades; values are cut into ``grade_counts`` even ones.
-    ``n_samples`` is the number of chains of each row, as many as take seconds if None.
+    ``n_samples`` is the number of chains of each row, as many as take seconds if None. The answer is ready for JSON:
+    the number of ``rows``, and ``measurements`` by name; what does not exist or is infinite is None.
 
     **Shape:** features ``(n, d)``, y ``(n,)`` in [0, 1], keys ``(n,)``.
     """
@@ -85,23 +56,21 @@ def diagnose(
     n_chains = n_samples or (N_SAMPLES if isinstance(method.denoiser, MLPDenoiser) else N_COSTLY_SAMPLES)
     values, samples, (single, multiple, hidden) = _run_chains(method, features, keys, n_chains)
     times, true = method.chain_times, y.cpu().double().numpy()
-    if n_grades is None:
-        ordinal = bounds_by_count(values[:, -1], true, grade_counts)
-    else:
-        ordinal = bounds_by_time(values, true, times, n_grades)
-    fusion = linear_fusion(values, true, times)
     few = slice(0, GRADIENT_ROWS)
-    return Diagnosis(
-        n_rows=len(y),
-        noise=noise_identity(method, features, y),
-        ordinal=ordinal,
-        selection=fusion.selection,
-        fusion=fusion,
-        representation=compare_embeddings(single, multiple, hidden, true),
-        interference=time_interference(method, features[few], y[few]),
-        contraction=contraction(method, features[few], y[few], keys[few]),
-        scales=scale_information(method, features, y, samples, n_bins=N_BINS if n_grades is None else GRADE_BINS),
-    )
+    if n_grades is None:
+        n_bins, ordinal = N_BINS, bounds_by_count(values[:, -1], true, grade_counts)
+    else:
+        n_bins, ordinal = GRADE_BINS, bounds_by_time(values, true, times, n_grades)
+    measurements = {
+        "noise": noise_identity(method, features, y),
+        "ordinal": ordinal,
+        **linear_fusion(values, true, times),
+        "representation": compare_embeddings(single, multiple, hidden, true),
+        "interference": time_interference(method, features[few], y[few]),
+        "contraction": contraction(method, features[few], y[few], keys[few]),
+        "scales": scale_information(method, features, y, samples, n_bins=n_bins),
+    }
+    return {"rows": len(y), "measurements": plain(measurements)}
 
 
 @torch.no_grad()
@@ -114,15 +83,21 @@ def _run_chains(method: IncrementDiffusion, features: Tensor, keys: Tensor, n_sa
         increments = squeeze(estimates)
         values.append(aggregate_increments(increments).mean(dim=1))
         samples.append(increments[:, :, -1])
-        read.append([torch.from_numpy(part) for part in embeddings(method, estimates)])
-    joined = [torch.cat(parts).numpy() for parts in zip(*read, strict=True)]
+        read.append(embeddings(method, estimates))
+    joined = [np.concatenate(parts) for parts in zip(*read, strict=True)]
     return torch.cat(values).cpu().double().numpy(), torch.cat(samples), joined
 
 
-def _finite(value: Any) -> Any:
-    """The same with None for numbers that JSON does not have."""
+def plain(value: Any) -> Any:
+    """The same of Python's own lists and numbers, and None for those that JSON does not have.
+
+    >>> plain({"mse": np.array([1.0, np.nan]), "bound": float("inf")})
+    {'mse': [1.0, None], 'bound': None}
+    """
     if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

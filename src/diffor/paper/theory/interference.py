@@ -8,9 +8,6 @@ so that those in shared parameters must point against each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +15,7 @@ from diffor.core.draws import OwnDraws
 from diffor.methods.diffor.gradients import Interference, gradient_interference, time_losses
 from diffor.methods.diffor.increments import split_increments
 from diffor.methods.diffor.paper import IncrementDiffusion
+from diffor.paper.theory.analysis import Numbers
 from diffor.training.optimizer import FlatAdam
 
 N_SHARED_STEPS = 200
@@ -25,43 +23,12 @@ N_SHARED_STEPS = 200
 SHARED_RATE, SHARED_WIDTH = 1e-2, 32
 
 
-@dataclass(frozen=True)
-class TimeInterference:
-    """Gradients of the heads' times against each other, in parameters that they share and in those that they do not."""
-
-    times: tuple[int, ...]
-    denoising: Interference
-    """Denoising losses in the denoiser, which all times share: the paper's losses."""
-    increments: Interference
-    """Losses of the heads' increments in the denoiser."""
-    heads: Interference
-    """Losses of the increments in the heads, which are separate."""
-    shared_start: Interference
-    """The same in the hidden layer of a head that all times share, before it has learned ..."""
-    shared_end: Interference
-    """... and after."""
-
-    @property
-    def measured(self) -> tuple[Interference, ...]:
-        """All of them."""
-        return self.denoising, self.increments, self.heads, self.shared_start, self.shared_end
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """The measurement as plain values."""
-        kinds = {
-            one.name: {"mean_cosine": one.mean_cosine, "conflicts": one.conflicts, "cross_term": one.cross_term,
-                       "descent": one.descent, "cosines": one.cosines.tolist()}
-            for one in self.measured
-        }  # fmt: skip
-        return {"times": list(self.times), "gradients": kinds}
-
-
-def time_interference(method: IncrementDiffusion, features: Tensor, y: Tensor, seed: int = 0) -> TimeInterference:
+def time_interference(method: IncrementDiffusion, features: Tensor, y: Tensor, seed: int = 0) -> Numbers:
     """Measure how the losses of the heads' times pull at the denoiser, at the heads, and at a head they would share.
 
-    The shared head reads the estimate of any time and answers with all increments, of which each time's own is
-    counted; it is fitted for a moment, since gradients of a head that has learned nothing say little about one.
+    The denoiser is shared by all times: there the denoising losses are the paper's. The heads are separate. The shared
+    head reads the estimate of any time and answers with all increments, of which each time's own is counted; it is
+    also fitted for a moment, since gradients of a head that has learned nothing say little about one.
 
     **Shape:** features ``(n, d)``, y ``(n,)`` in [0, 1].
     """
@@ -73,9 +40,11 @@ def time_interference(method: IncrementDiffusion, features: Tensor, y: Tensor, s
             gradient_interference(denoising, denoiser, "denoiser, denoising losses"),
             gradient_interference(of_heads, denoiser, "denoiser, increment losses"),
             gradient_interference(of_heads, heads, "separate heads"),
+            *_fit_shared_head(method, estimates.detach(), increments, seed),
         )
-        shared = _fit_shared_head(method, estimates.detach(), increments, seed)
-    return TimeInterference(method.aligned_times, *measured, *shared)
+    names = ("mean_cosine", "conflicts", "cross_term", "descent", "cosines")
+    gradients = {one.name: {name: getattr(one, name) for name in names} for one in measured}
+    return {"times": list(method.aligned_times), "gradients": gradients}
 
 
 def _fit_shared_head(

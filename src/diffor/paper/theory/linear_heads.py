@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from diffor.errors import UserError
 from diffor.methods.diffor.process import NoiseProcess
+from diffor.paper.theory.analysis import Array
 
-Array = NDArray[np.floating]
 TOLERANCE = 1e-10
 """Curvatures below this share of the largest count as zero: there the loss is flat, and the PL constant skips it."""
 

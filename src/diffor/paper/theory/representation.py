@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from diffor.errors import UserError
 from diffor.methods.diffor.paper import IncrementDiffusion
+from diffor.paper.theory.analysis import Array, Numbers
 
-Array = NDArray[np.floating]
 TOLERANCE = 1e-5
 """Singular values below this share of the largest count as zero: embeddings are made in single precision."""
 
 
-@dataclass(frozen=True)
-class EffectiveRank:
+class EffectiveRank(NamedTuple):
     """Three counts of the directions that a matrix uses, from the plain one to the most sceptical."""
 
     rank: int
@@ -30,11 +28,7 @@ class EffectiveRank:
 
 
 def effective_rank(matrix: ArrayLike, tolerance: float = TOLERANCE) -> EffectiveRank:
-    """Count the directions that the rows of a matrix use. **Shape:** ``(n, D)``; 0 for a matrix of zeros.
-
-    >>> effective_rank([[1.0, 0.0], [0.0, 1.0]])
-    EffectiveRank(rank=2, entropy=2.0, nuclear=2.0)
-    """
+    """Count the directions that the rows of a matrix use. **Shape:** ``(n, D)``; 0 for a matrix of zeros."""
     values = np.linalg.svd(np.asarray(matrix, dtype=np.float64), compute_uv=False)
     values = values[values > tolerance * max(values[0], np.finfo(np.float64).tiny)] if len(values) else values
     if not len(values):
@@ -50,9 +44,6 @@ def linear_readout_risks(fitted: tuple[ArrayLike, ArrayLike], others: tuple[Arra
     NOTE[DIFF]: the paper's readout has no constant term; here both sides are centred, which adds one to every readout.
 
     **Shape:** embedding ``(n, D)`` with y ``(n,)``, others ``(m, D)`` with ``(m,)``.
-
-    >>> [round(risk, 9) for risk in linear_readout_risks(([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]), ([[3.0]], [8.0]))]
-    [0.0, 1.0]
     """
     table, true = (np.asarray(part, dtype=np.float64) for part in fitted)
     if table.ndim != 2 or len(table) != len(true) or not len(true):
@@ -68,8 +59,7 @@ def linear_readout_risks(fitted: tuple[ArrayLike, ArrayLike], others: tuple[Arra
     ]
 
 
-@dataclass(frozen=True)
-class Subspaces:
+class Subspaces(NamedTuple):
     """The paper's theorem on one embedding and several: their column spaces, and the risks of the best readouts."""
 
     n_single: int
@@ -100,9 +90,6 @@ def compare_subspaces(single: ArrayLike, multiple: ArrayLike, y: ArrayLike) -> S
     of full rank is contained in another of its size only if both span the same, and their risks are equal.
 
     **Shape:** single ``(n, D)``, multiple ``(n, E)``, y ``(n,)``.
-
-    >>> compare_subspaces([[1.0, 1.0], [2.0, 2.0], [0.0, 0.0]], np.eye(3)[:, :2], [1.0, 0.0, 0.0]).holds
-    True
     """
     one, many, true = (np.asarray(part, dtype=np.float64) for part in (single, multiple, y))
     if one.ndim != 2 or many.ndim != 2 or not len(one) == len(many) == len(true):
@@ -116,60 +103,31 @@ def compare_subspaces(single: ArrayLike, multiple: ArrayLike, y: ArrayLike) -> S
     return Subspaces(one.shape[1], many.shape[1], ranks[0], ranks[1], ranks[2] == ranks[1], risks[0], risks[1])
 
 
-@dataclass(frozen=True)
-class Readout:
-    """One embedding of the rows: its size, its ranks, and the risk of the best linear readout of the target."""
-
-    name: str
-    dimensions: int
-    rank: EffectiveRank
-    risk: float
-    held_out_risk: float
-
-
-@dataclass(frozen=True)
-class Representation:
-    """Embeddings beside each other: ``single`` is a part of ``multiple``, ``hidden`` is what the heads make of it."""
-
-    single: Readout
-    multiple: Readout
-    hidden: Readout
-    n_rows: int
-
-    @property
-    def readouts(self) -> tuple[Readout, Readout, Readout]:
-        """All embeddings, the smallest first."""
-        return self.single, self.multiple, self.hidden
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """The measurement as plain values."""
-        return {
-            one.name: {"rows": self.n_rows, "dimensions": one.dimensions, "rank": one.rank.rank,
-                       "entropy_rank": one.rank.entropy, "nuclear_rank": one.rank.nuclear,
-                       "risk": one.risk, "held_out_risk": one.held_out_risk}
-            for one in self.readouts
-        }  # fmt: skip
-
-
-def compare_embeddings(single: ArrayLike, multiple: ArrayLike, hidden: ArrayLike, y: ArrayLike) -> Representation:
+def compare_embeddings(single: ArrayLike, multiple: ArrayLike, hidden: ArrayLike, y: ArrayLike) -> Numbers:
     """Ranks and readout risks of three embeddings; the first half of the rows fits, the second judges.
 
     The paper compares embeddings of the same total dimension and assumes that one column space holds the other. Both
     together hold only where the smaller one has collapsed; here the inclusion holds because ``single`` is a part of
-    ``multiple``, and the dimensions differ.
+    ``multiple``, and the dimensions differ. ``hidden`` is what the heads make of it.
 
     **Shape:** ``(n, D)`` of any D each, y ``(n,)``.
     """
-    true = np.asarray(y, dtype=np.float64)
+    true, found = np.asarray(y, dtype=np.float64), {}
     half = len(true) // 2
-    readouts = []
     for name, given in (("one time", single), ("all times", multiple), ("hidden layers", hidden)):
         table = np.asarray(given, dtype=np.float64)
         rank = effective_rank(table - table.mean(axis=0))
-        risks = linear_readout_risks((table[:half], true[:half]), (table[half:], true[half:]))
-        readouts.append(Readout(name, table.shape[1], rank, *risks))
-    return Representation(readouts[0], readouts[1], readouts[2], n_rows=half)
+        risk, held_out = linear_readout_risks((table[:half], true[:half]), (table[half:], true[half:]))
+        found[name] = {
+            "rows": half,
+            "dimensions": table.shape[1],
+            "rank": rank.rank,
+            "entropy_rank": rank.entropy,
+            "nuclear_rank": rank.nuclear,
+            "risk": risk,
+            "held_out_risk": held_out,
+        }
+    return found
 
 
 @torch.no_grad()

@@ -8,94 +8,19 @@ finely. Whether low ones can be told at higher noise than high ones is therefore
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from diffor.methods.diffor.increments import split_increments, squeeze
 from diffor.methods.diffor.paper import IncrementDiffusion
 from diffor.metrics import srcc
-from diffor.paper.theory.analysis import corrupt_rows
+from diffor.paper.theory.analysis import Array, Numbers, corrupt_rows
 
-Array = NDArray[np.floating]
 N_BINS = 4
 """Cells of equal width in which an increment is counted: 2 bits at most. More would need more samples of a row."""
 HALF = 0.5
-
-
-@dataclass(frozen=True)
-class ScaleInformation:
-    """What is known about each increment at each noise level, and what a prediction knows in the end.
-
-    **Shape:** times ``(M,)``, explained ``(M, S)``, variance and entropies ``(S,)``, aligned times ``(S,)``.
-    """
-
-    times: tuple[int, ...]
-    aligned_times: tuple[int, ...]
-    explained: Array
-    """Share of each increment's variance that the estimate from its corrupted truth explains; NaN where it is
-    constant, negative where the estimate is worse than the mean."""
-    variance: Array
-    """Variance of each increment over the rows."""
-    entropy: Array
-    """Bits of each increment over all rows, by counting in cells."""
-    predictive_entropy: Array
-    """Bits that are left of it within a row, over the samples of its chains: how sure predictions are."""
-    cross_entropy: Array
-    """Bits that the truth still takes, given the samples of its row: how right they are to be so sure."""
-
-    @property
-    def information(self) -> Array:
-        """Bits of each increment that a prediction saves; negative where it misleads. **Shape:** ``(S,)``."""
-        return self.entropy - self.cross_entropy
-
-    @property
-    def explained_in_all(self) -> Array:
-        """Share of the variance of all increments together that is explained at each time. **Shape:** ``(M,)``."""
-        known = np.isfinite(self.explained).all(axis=0)
-        if not known.any():
-            return np.full(len(self.times), np.nan)
-        return np.asarray(np.average(self.explained[:, known], axis=1, weights=self.variance[known]))
-
-    @property
-    def explained_at_heads(self) -> Array:
-        """Share of each increment's variance that is explained at the time of its own head. **Shape:** ``(S,)``."""
-        places = [self.times.index(t) if t in self.times else None for t in self.aligned_times]
-        shares = [np.nan if place is None else self.explained[place, k] for k, place in enumerate(places)]
-        return np.array(shares)
-
-    @property
-    def half_times(self) -> Array:
-        """The highest noise at which half of the variance is explained; NaN if at none. **Shape:** ``(S,)``."""
-        enough = self.explained >= HALF
-        highest = np.where(enough, np.array(self.times)[:, None], -1).max(axis=0)
-        return np.where(highest > 0, highest, np.nan)
-
-    @property
-    def order_agreement(self) -> float:
-        """Rank correlation of the heads' times with the noise at which half is explained; NaN if there is none."""
-        known = np.isfinite(self.half_times)
-        aligned, halves = np.array(self.aligned_times)[known], self.half_times[known]
-        if known.sum() < 2 or np.ptp(aligned) == 0 or np.ptp(halves) == 0:
-            return float("nan")
-        return srcc(aligned, halves)
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """The measurement as plain values."""
-        return {
-            "times": list(self.times), "explained_in_all": self.explained_in_all.tolist(),
-            "explained": self.explained.tolist(), "increments": list(range(1, len(self.entropy) + 1)),
-            "aligned_times": list(self.aligned_times), "variance": self.variance.tolist(),
-            "half_times": self.half_times.tolist(),
-            "explained_at_heads": self.explained_at_heads.tolist(),
-            "order_agreement": self.order_agreement, "entropy": self.entropy.tolist(),
-            "predictive_entropy": self.predictive_entropy.tolist(), "cross_entropy": self.cross_entropy.tolist(),
-            "information": self.information.tolist(),
-        }  # fmt: skip
 
 
 def scale_information(
@@ -104,10 +29,16 @@ def scale_information(
     y: Tensor,
     samples: Tensor,
     times: Sequence[int] | None = None,
-    seed: int = 0,
     n_bins: int = N_BINS,
-) -> ScaleInformation:
+) -> Numbers:
     """Measure how well each increment can be told at each time, and how many bits of it the chain's samples tell.
+
+    ``explained`` is the share of each increment's variance that the estimate from its corrupted truth explains: NaN
+    where it is constant, negative where the estimate is worse than the mean; ``explained_in_all`` is that of all
+    increments together, and ``half_times`` the highest noise at which half is explained. ``entropy`` counts the bits
+    of each increment over all rows, ``predictive_entropy`` those left within a row, over the samples of its chains (how
+    sure predictions are), ``cross_entropy`` those that the truth still takes, given the samples (how right they are
+    to be so sure); ``information`` is what a prediction saves, negative where it misleads.
 
     ``samples`` are increments that chains of each row ended at, counted in ``n_bins`` cells; few of them leave the bits
     within a row too low, and the bits of the truth too high, by about ``(cells that occur - 1) / (1.4 m)``.
@@ -116,26 +47,48 @@ def scale_information(
     """
     asked = method.chain_times if times is None else tuple(times)
     increments = split_increments(y.double(), method.n_increments).cpu().numpy()
-    estimates = (squeeze(rows.denoised(method)) for rows in corrupt_rows(method, features, y, asked, seed))
-    explained = [explained_variance(estimate.cpu().numpy(), increments) for estimate in estimates]
+    estimates = (squeeze(rows.denoised).cpu().numpy() for rows in corrupt_rows(method, features, y, asked))
+    explained = np.stack([explained_variance(estimate, increments) for estimate in estimates])  # (M, S)
     drawn, filled = samples.cpu().double().numpy() * method.n_increments, increments * method.n_increments
-    return ScaleInformation(
-        times=asked,
-        aligned_times=method.aligned_times,
-        explained=np.stack(explained),
-        variance=increments.var(axis=0),
-        entropy=entropy_in_bits(filled[None], n_bins)[0],
-        predictive_entropy=entropy_in_bits(drawn, n_bins).mean(axis=0),
-        cross_entropy=cross_entropy_in_bits(drawn, filled, n_bins),
-    )
+    entropy, cross_entropy = entropy_in_bits(filled[None], n_bins)[0], cross_entropy_in_bits(drawn, filled, n_bins)
+    variance, halves, aligned = increments.var(axis=0), half_times(explained, asked), method.aligned_times
+    at_heads = [explained[asked.index(t), k] if t in asked else np.nan for k, t in enumerate(aligned)]
+    known = np.isfinite(explained).all(axis=0)
+    in_all = np.average(explained[:, known], axis=1, weights=variance[known]) if known.any() else [np.nan] * len(asked)
+    return {
+        "times": list(asked),
+        "explained_in_all": in_all,
+        "explained": explained,
+        "increments": list(range(1, method.n_increments + 1)),
+        "aligned_times": list(aligned),
+        "variance": variance,
+        "half_times": halves,
+        "explained_at_heads": at_heads,
+        "order_agreement": order_agreement(aligned, halves),
+        "entropy": entropy,
+        "predictive_entropy": entropy_in_bits(drawn, n_bins).mean(axis=0),
+        "cross_entropy": cross_entropy,
+        "information": entropy - cross_entropy,
+    }
+
+
+def half_times(explained: ArrayLike, times: Sequence[int]) -> Array:
+    """The highest noise at which half of the variance is explained, or NaN. **Shape:** ``(M, S)`` -> ``(S,)``."""
+    highest = np.where(np.asarray(explained) >= HALF, np.array(times)[:, None], -1).max(axis=0)
+    return np.where(highest > 0, highest, np.nan)
+
+
+def order_agreement(aligned: Sequence[int], halves: Array) -> float:
+    """Rank correlation of the heads' times with the noise at which half is explained; NaN if there is none."""
+    known = np.isfinite(halves)
+    of_heads, of_variance = np.array(aligned)[known], halves[known]
+    if known.sum() < 2 or np.ptp(of_heads) == 0 or np.ptp(of_variance) == 0:
+        return float("nan")
+    return srcc(of_heads, of_variance)
 
 
 def explained_variance(estimates: ArrayLike, truth: ArrayLike) -> Array:
-    """Share of each column's variance that estimates explain; NaN where it has none. **Shape:** ``(n, S)`` -> ``(S,)``.
-
-    >>> explained_variance([[1.0, 0.0], [2.0, 0.0]], [[1.0, 5.0], [3.0, 5.0]]).tolist()
-    [0.5, nan]
-    """
+    """Share of each column's variance that is explained; NaN where it has none. **Shape:** ``(n, S)`` -> ``(S,)``."""
     guess, true = np.asarray(estimates, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     variance = true.var(axis=0)
     rest = ((guess - true) ** 2).mean(axis=0)
@@ -147,9 +100,6 @@ def entropy_in_bits(filled: ArrayLike, n_bins: int = N_BINS) -> Array:
     """Entropy of values in [0, 1] over the second axis, by counting in equal cells; what lies outside is clipped.
 
     **Shape:** ``(n, m, S)`` -> ``(n, S)``.
-
-    >>> entropy_in_bits([[[0.0], [1.0], [0.0], [1.0]]]).tolist()
-    [[1.0]]
     """
     shares = _cell_shares(filled, n_bins)
     bits = -(shares * np.log2(np.where(shares > 0, shares, 1.0))).sum(axis=0)
@@ -162,9 +112,6 @@ def cross_entropy_in_bits(samples: ArrayLike, truth: ArrayLike, n_bins: int = N_
     The shares of all rows count as one more sample of each, so that a cell that no sample hit is not impossible.
 
     **Shape:** samples ``(n, m, S)``, truth ``(n, S)``, both in [0, 1] -> ``(S,)``.
-
-    >>> cross_entropy_in_bits([[[0.0]], [[1.0]]], [[0.0], [1.0]]).round(3).tolist()
-    [0.415]
     """
     drawn, true = np.asarray(samples, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     count = drawn.shape[1]

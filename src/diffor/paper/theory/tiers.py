@@ -9,16 +9,15 @@ has as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from diffor.errors import UserError
+from diffor.paper.theory.analysis import Array
 from diffor.paper.theory.linear_heads import TimeTasks
 
-Array = NDArray[np.floating]
 ROUNDING = 1e-9
 
 
@@ -31,8 +30,7 @@ def upper_bound(tasks: TimeTasks, m: int, risk: float, gamma: float) -> float:
     return float(4 * tasks.amplification[m] * risk / gamma**2) if gamma > 0 else float("inf")
 
 
-@dataclass(frozen=True)
-class Inclusion:
+class Inclusion(NamedTuple):
     """Least noise risks at one time: of a model of that time alone, of many heads, and of many heads trained jointly.
 
     An encoder is chosen out of a family with the heads: by the risk at the one time, or by that of all times.
@@ -72,8 +70,7 @@ def inclusion(families: Sequence[TimeTasks], m: int) -> Inclusion:
     return Inclusion(families[0].times[m], min(own), min(of_many), own[together], int(np.argmin(own)), together)
 
 
-@dataclass(frozen=True)
-class Tiers:
+class Tiers(NamedTuple):
     """The three tiers on trained heads: squared errors of the target's estimate on the rows that trained them.
 
     **Shape:** times, single and separate ``(M,)``.
@@ -114,16 +111,6 @@ class Tiers:
         """Third tier: the fused error is within its bound."""
         return self.fused <= self.fusion_bound * (1 + ROUNDING)
 
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """The measurement as plain values."""
-        return {
-            "times": list(self.times), "single": self.single.tolist(), "separate": self.separate.tolist(),
-            "best_time": self.times[self.best], "fused": self.fused, "fusion_bound": self.fusion_bound,
-            "safe": self.safe, "oracle_holds": self.oracle_holds, "fusion_holds": self.fusion_holds,
-            "oracle_over_single": self.oracle_over_single,
-        }  # fmt: skip
-
 
 def three_tiers(tasks: TimeTasks, heads: ArrayLike | None = None, weights: ArrayLike | None = None) -> Tiers:
     """Measure the three tiers of the paper's remark for linear heads on a fixed encoder.
@@ -149,11 +136,7 @@ def three_tiers(tasks: TimeTasks, heads: ArrayLike | None = None, weights: Array
 
 
 def best_weights(products: ArrayLike) -> Array:
-    """Weights that sum to one and make the error of a combination smallest. **Shape:** ``(M, M)`` -> ``(M,)``.
-
-    >>> best_weights([[1.0, 0.0], [0.0, 3.0]]).round(9).tolist()
-    [0.75, 0.25]
-    """
+    """Weights that sum to one and make the error of a combination smallest. **Shape:** ``(M, M)`` -> ``(M,)``."""
     table = np.asarray(products, dtype=np.float64)
     count = len(table)
     system = np.ones((count + 1, count + 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,8 @@ class Evaluation:
     statistic: str
     intervals: Array | None = None
     coverage: float = 0.9
+    against: Sequence[Mapping[str, Any]] = ()
+    """Records of baselines that were trained on the same rows, as a page shows them."""
 
     @property
     def is_graded(self) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from diffor.core.prediction import Prediction
 from diffor.reports import plots
+from diffor.reports.evaluation.scores import calibrated_range
 from diffor.reports.html import Figure, Table
 from diffor.reports.plots.predictions import digits_of
 
@@ -82,9 +83,7 @@ def coverage_table(inside: int, count: int, coverage: float) -> Table:
     >>> coverage_table(60, 100, 0.9).rows
     (('90%', '60', '100', '84 to 95'),)
     """
-    from scipy.stats import binom
-
-    low, high = (int(binom.ppf(tail, count, coverage)) for tail in (0.025, 0.975))
+    low, high = calibrated_range(count, coverage)
     record = {"intervals": f"{coverage:.0%}", "hold": inside, "of rows": count, "calibrated": f"{low:,} to {high:,}"}
     return Table.of([record], "A calibrated model would hold as many 19 times in 20: fewer mean that intervals are too "
                               "narrow, more that they are too wide.")  # fmt: skip

@@ -17,6 +17,7 @@ from diffor.reports.evaluation.evaluation import Evaluation, picked_rows, row_er
 from diffor.reports.evaluation.figures import typical_row
 from diffor.reports.evaluation.grades import grade_sections
 from diffor.reports.evaluation.slices import Slice, worst_slices
+from diffor.reports.evaluation.uncertainty import explained_sections, uncertainty_sections
 from diffor.reports.html import Figure, Heading, Paragraph, Section, Table, html_page, number
 
 Array = NDArray[np.float64]
@@ -32,7 +33,14 @@ def model_page(evaluation: Evaluation) -> str:
     """The whole page, as HTML."""
     parts = grade_sections(evaluation) if evaluation.is_graded else value_sections(evaluation)
     sections = [*about(evaluation), Heading("How well it predicts"), score_table(evaluation)]
-    sections += [*parts, *slice_sections(evaluation), *increment_sections(evaluation)]
+    if evaluation.against:
+        caption = (
+            "Baselines that were trained on the same rows, with what their mean errors are more than the model's; in "
+            "brackets, 95% of 1,000 resamples of the rows: where both ends are above 0, the model is better."
+        )
+        sections += [Heading("Beside other methods", level=3), Table.of(evaluation.against, caption)]
+    sections += [*parts, *slice_sections(evaluation), *explained_sections(evaluation)]
+    sections += [*uncertainty_sections(evaluation), *increment_sections(evaluation)]
     if evaluation.model.history_.records:
         sections += [Heading("Training"), figures.history_figure(evaluation.model.history_)]
     return html_page(f"Model report: {evaluation.name}", sections)

@@ -16,6 +16,9 @@ from diffor.reports.plots.drawing import FIGURE_SIZE as FIGURE_SIZE
 from diffor.reports.plots.drawing import METHOD_LOOKS as METHOD_LOOKS
 from diffor.reports.plots.drawing import figure_svg as figure_svg
 from diffor.reports.plots.drawing import require_matplotlib as require_matplotlib
+from diffor.reports.plots.explanation import dependence_bands as dependence_bands
+from diffor.reports.plots.explanation import importances as importances
+from diffor.reports.plots.explanation import uncertainty_parts as uncertainty_parts
 from diffor.reports.plots.increments import denoising_trajectory as denoising_trajectory
 from diffor.reports.plots.increments import increments_by_scale as increments_by_scale
 from diffor.reports.plots.increments import increments_of as increments_of

@@ -14,8 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from diffor.encoders.images.inputs import PATH_COLUMN
+from diffor.errors import RowsWarning
 from diffor.estimators.chain import own_features
 from diffor.estimators.conformal import open_sets, probable_sets
+from diffor.estimators.novelty import Ceiling
 from diffor.methods.diffor.increments import aggregate_increments, squeeze
 from diffor.serving.server.drift import Drift
 from diffor.serving.server.rows import CheckedRows
@@ -25,7 +27,7 @@ DEFAULT_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 DEFAULT_COVERAGE = 0.9
 N_CHAINS = 64
 """Chains along which one row is followed."""
-NAMES = ("point", "quantiles", "interval", "grades", "increments")
+NAMES = ("point", "quantiles", "interval", "grades", "increments", "novel")
 """What an answer to a row has, in this order; None where the model has no such thing."""
 
 
@@ -101,12 +103,13 @@ class ModelAnswers:
                 opened = None if threshold is None else open_sets(shares, threshold)
             else:
                 prediction, opened = model.predict_opened(X, threshold, **side)
+            increments = None
+            if asked.increments and model.has_distribution:
+                increments = model.predict_increments(X, **side).tolist()
         if self.drift is not None and not questions[0].pictures:
             self.drift.add(X, prediction, shares)
-        said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
-        increments = None
-        if asked.increments and model.has_distribution:
-            increments = model.predict_increments(X, **side).tolist()
+        said = [str(one.message) for one in caught if issubclass(one.category, UserWarning)
+                and not issubclass(one.category, RowsWarning)]  # fmt: skip
         first = 0
         for question in questions:
             rows = slice(first, first + len(question))
@@ -116,6 +119,9 @@ class ModelAnswers:
                 told = self._value_parts(prediction[rows], held, question.asked)
             else:
                 told = self._grade_parts(prediction[rows], held, question.asked, shares[rows])
+            ceiling = Ceiling.of(model)
+            ceiling.see(prediction[rows])  # of this question's rows alone: nobody is told of the others'
+            told["novel"] = question.rows.novel or [[]] * len(question)
             if increments is not None:
                 told["increments"] = increments[rows]
             yield {
@@ -124,7 +130,7 @@ class ModelAnswers:
                     for row in zip(*(told.get(name) or [None] * len(question) for name in NAMES), strict=True)
                 ],
                 "coverage": question.asked.coverage,
-                "warnings": [*question.rows.warnings, *said],
+                "warnings": [*question.rows.warnings, *said, *([str(ceiling.found)] if ceiling.found else [])],
             }
 
     def _value_parts(self, prediction: Any, opened: Any, asked: Asked) -> dict[str, list[Any]]:

@@ -47,6 +47,9 @@ class RowAnswer(BaseModel):
     interval: list[Grade] | None = Field(description="lowest and highest value or grade that the coverage asks for")
     grades: dict[str, float] | None = Field(description="probability of each grade; null for values")
     increments: list[float] | None = Field(description="expected increment of each scale, in the target's units")
+    novel: list[str] = Field(
+        description="columns whose value is unlike training: far outside its range, or a new level"
+    )
 
 
 class Origin(BaseModel):

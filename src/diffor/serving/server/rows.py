@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from diffor.encoders.tabular.inputs import UNKNOWN, CategoryColumn
 from diffor.errors import did_you_mean
+from diffor.estimators.novelty import far_outside, range_of
 from diffor.serving.server.columns import Columns, spell
 from diffor.serving.server.refusals import MAX_PROBLEMS, Problems, refusal, show
 
@@ -27,6 +28,8 @@ class CheckedRows:
     table: pd.DataFrame
     side: dict[str, NDArray[np.float64]]
     warnings: list[str] = field(default_factory=list)
+    novel: list[list[str]] = field(default_factory=list)
+    """Names of each row's columns that are unlike training."""
 
     def __len__(self) -> int:
         return len(self.table)
@@ -88,18 +91,25 @@ def _as_table(rows: Sequence[dict[str, Any]], columns: Columns) -> CheckedRows:
     problems = Problems()
     warnings: list[str] = []
     features: dict[str, Any] = {}
+    novel: list[list[str]] = [[] for _ in rows]
     for column in columns.features:
         name = str(column.name)
         if isinstance(column, CategoryColumn):
             cells = _read_cells(rows, name, _as_level, "category", "a text or a number", problems)
             features[name] = np.array(cells, dtype=object)
-            warnings += _new_levels(features[name], column, MAX_PROBLEMS - len(warnings))
+            found, said = _new_levels(features[name], column)
         else:
             cells = _read_cells(rows, name, as_number, "number", "a finite number", problems)
             features[name] = np.array(cells, dtype=np.float64)  # what is not known is NaN
+            found = far_outside(column, features[name])
+            said = f"which is far outside the training range, {range_of(column)}" if found.any() else ""
+        for row in np.flatnonzero(found).tolist():
+            novel[row].append(name)
+            if len(warnings) < MAX_PROBLEMS:
+                warnings.append(f"row {row}: {name!r} is {show(cells[row])}, {said}")
     side = _read_sides(rows, columns, problems)
     problems.refuse()
-    return CheckedRows(pd.DataFrame(features, index=range(len(rows))), side, warnings)
+    return CheckedRows(pd.DataFrame(features, index=range(len(rows))), side, warnings, novel)
 
 
 def _read_cells(
@@ -147,16 +157,12 @@ def _spells_number(text: str) -> bool:
     return True
 
 
-def _new_levels(values: NDArray[np.object_], column: CategoryColumn, n_told: int) -> list[str]:
-    """What to tell, of ``n_told`` rows at most, about levels that training rows did not have."""
-    if column.levels is None or n_told <= 0:
-        return []
-    codes = column.transform(np.array([None if value is None else spell(value) for value in values], dtype=object))
-    return [
-        f"row {row}: {str(column.name)!r} is {show(values[row])}, which no training row had; the answer takes it for "
-        "unknown"
-        for row in np.flatnonzero(codes == UNKNOWN).tolist()[:n_told]
-    ]
+def _new_levels(values: NDArray[np.object_], column: CategoryColumn) -> tuple[NDArray[np.bool_], str]:
+    """Which rows have levels that training rows did not have, and what to say of them. **Shape:** ``(n,)`` each."""
+    if column.levels is None:
+        return np.zeros(len(values), dtype=bool), ""
+    spelled = np.array([None if value is None else spell(value) for value in values], dtype=object)
+    return column.transform(spelled) == UNKNOWN, "which no training row had; the answer takes it for unknown"
 
 
 def _read_sides(rows: Sequence[dict[str, Any]], columns: Columns, problems: Problems) -> dict[str, NDArray[np.float64]]:
