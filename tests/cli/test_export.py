@@ -25,7 +25,9 @@ def home(tmp_path, monkeypatch):
 
 def test_the_file_answers_as_the_model_does(home, capsys):
     assert main(["export", "model", "--out", "m.onnx", "--quantiles", "0.5", "--coverage", "0.5"]) == 0
-    assert "m.onnx: 1 numbers and 1 categories in for each row; " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "m.onnx: 1 numbers and 1 categories in for each row; " in said
+    assert "limits of rows are not read: cut the outputs cdf and knots to them (docs/export.md shows how)" in said
     model = diffor.load("model")
     session = onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
     point, interval = session.run(["quantiles", "interval"], program_inputs(model, home))

@@ -216,6 +216,34 @@ def test_a_limit_may_be_a_column_of_the_model(home, here):
     np.testing.assert_array_equal(tables.read_table(here / "out.csv")["prediction"], expected)
 
 
+def test_a_share_of_a_limit_is_learned_and_its_column_remembered(here, capsys):
+    rows = make_rows().assign(top=lambda rows: rows["rooms"] + 9.0, price=lambda rows: rows["price"].clip(0, 9))
+    rows[[*FEATURES, "top", "price"]].to_csv("rows.csv", index=False)
+    arguments = ["fit", "rows.csv", "--target", "price", "--upper", "top", "--limit", "share", "--drop", "top"]
+    loud = ["--preset", "fast", "--max-steps", "30"]
+    assert main([*arguments, *loud, "--calibration", "rows2.csv", "--out", "model"]) == 2  # no such file
+    rows[:60].to_csv("spare.csv", index=False)
+    assert main([*arguments, *loud, "--calibration", "spare.csv", "--out", "model"]) == 0
+    said = capsys.readouterr().out
+    assert "range of answers 0 to the limit of each row" in said
+    assert "in shares of the limit" in said
+    model = diffor.load(here / "model")
+    assert isinstance(model, diffor.DiffoRRegressor)
+    assert main(["predict", "model", "rows.csv", "--out", "out.csv", "--coverage", "0.8"]) == 0
+    result = tables.read_table(here / "out.csv")
+    np.testing.assert_array_equal(result["prediction"], model.predict(rows[FEATURES], upper=rows["top"]))
+    np.testing.assert_array_equal(result["high"], model.predict_interval(rows[FEATURES], 0.8, upper=rows["top"])[:, 1])
+    assert main(["evaluate", "model", "rows.csv", "--json", "--report", "page.html"]) == 0
+    found = json.loads(capsys.readouterr().out)["metrics"]["crps"]["model"]
+    prediction = model.predict_distribution(rows[FEATURES], upper=rows["top"])
+    assert found == pytest.approx(prediction.crps(rows["price"]).mean())
+    rows.rename(columns={"top": "far"}).to_csv("other.csv", index=False)
+    assert main(["predict", "model", "other.csv", "--out", "out.csv", "--force"]) == 2
+    assert "the upper that the model needs" in capsys.readouterr().err
+    assert main(["predict", "model", "other.csv", "--out", "out.csv", "--force", "--upper", "far"]) == 0
+    np.testing.assert_array_equal(tables.read_table(here / "out.csv")["prediction"], result["prediction"])
+
+
 @pytest.mark.parametrize("decision", ["median", "mode", "qwk"])
 def test_grades_are_those_of_the_python_interface(home, here, decision):
     for name in ("quality", "stars"):
@@ -459,6 +487,13 @@ NOT_PREDICTED = {
     "o.csv --upper id --lower city": "column 'city' of",
 }
 WRONG = {
+    "fit HOME/rows.csv --target price --upper size --out m": "only --upper is given; add --limit share, or give",
+    "fit HOME/rows.csv --target price --limit share --out m": "only --limit share is given; add --upper COL",
+    "fit HOME/rows.csv --target price --upper rooms --limit share --bounds 0 9 --out m": "--bounds is for one range of",
+    "fit HOME/rows.csv --target price --upper price --limit share --out m": "--upper must be another column than --",
+    "fit HOME/rows.csv --target stars --classify --upper size --limit share --out m": "--upper is for amounts, but",
+    "fit HOME/rows.csv --target price --upper rooms --limit share --out m": "y must lie from 0 to its row's limit, but",
+    "evaluate HOME/quality HOME/rows.csv --upper rooms": "--upper is for amounts, but MODEL predicts grades",
     **{FIT + typed: said for typed, said in NOT_FITTED.items()},
     **{PREDICT + typed: said for typed, said in NOT_PREDICTED.items()},
     "": "the following arguments are required: COMMAND; see diffor --help",

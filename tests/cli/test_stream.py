@@ -96,6 +96,7 @@ def test_numbers_can_be_grades(data, tmp_path, further):
     (["nowhere/*.parquet"], "nowhere/*.parquet must match at least one file, but none"),
     (["DATA", "--valid", "x.csv"], "--valid is for files that are read as a whole, but "),
     (["DATA", "--calibration", "x.csv"], "--calibration is for files that are read as a whole, but "),
+    (["DATA", "--upper", "x", "--limit", "share"], "write the share of the limit into a column and make it the target"),
     (["DATA", "--drop", "nothing"], "must have the column 'nothing'"),
     (["DATA/part-0.parquet", "--ids", "user"], "--ids is for Parquet files that are streamed, but "),
     (["DATA", "--classify", "--bounds", "0", "1"], "--bounds is for amounts, but the target is a grade"),

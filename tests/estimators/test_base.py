@@ -389,5 +389,5 @@ def test_both_estimators_take_the_same_settings():
     of_values, of_grades = (
         set(inspect.signature(estimator).parameters) for estimator in (OrdinalRegressor, OrdinalClassifier)
     )
-    assert of_values - of_grades == {"bounds", "transform"}
+    assert of_values - of_grades == {"bounds", "limit", "transform"}
     assert of_grades - of_values == {"grades", "decision"}

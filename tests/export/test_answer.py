@@ -1,5 +1,7 @@
 """The exported program answers as ``predict`` does: every preset, kind of column, prior, encoder and target."""
 
+from copy import deepcopy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from program_checks import (
 
 from diffor import DiffoRClassifier, DiffoRRegressor, OrdinalRegressor
 from diffor.core.cdf_prediction import CdfPrediction
+from diffor.errors import UserError
 from diffor.export import export_model, program_inputs
 
 X, Y = mixed_table(160)
@@ -214,3 +217,33 @@ def test_of_many_columns_priors_read_some(tmp_path):
     wide = pd.DataFrame(random.standard_normal((60, 300)))
     model = DiffoRRegressor("balanced", **TINY).fit(wide, wide[0] + wide[7])
     check_values(model, tmp_path, wide[:5], OF_PROCESS)
+
+
+def test_a_share_of_each_row_s_limit(tmp_path):
+    limit = np.abs(Y) + np.linspace(0.0, 5.0, len(Y)) + 0.1
+    shares = DiffoRRegressor("fast", **TINY, limit="share").fit(X, np.abs(Y), upper=limit)
+    for model in (shares, deepcopy(shares).conformalize(X, np.abs(Y), upper=limit)):
+        export_model(model, tmp_path / "model.onnx")
+        answers = run_program(open_program(tmp_path / "model.onnx"), program_inputs(model, X, upper=limit))
+        for name, wanted in (
+            ("point", model.predict(X, upper=limit)), ("interval", model.predict_interval(X, upper=limit)),
+            ("quantiles", model.predict_quantiles(X, upper=limit)),
+            ("knots", model.predict_distribution(X, upper=limit).knots),
+        ):  # fmt: skip
+            far = np.abs(answers[name] - wanted).reshape(len(X), -1).max(axis=1) / limit
+            assert (far <= TOLERANCE).mean() > 0.9, name
+            assert far.max() <= 30 * TOLERANCE, name
+            assert (answers[name].reshape(len(X), -1) <= limit[:, None]).all(), name
+    with pytest.raises(UserError, match="upper is not given"):
+        program_inputs(shares, X)
+
+
+def test_other_programs_read_no_limits_and_their_distribution_is_cut(fast, tmp_path):
+    with pytest.raises(
+        UserError, match="but this one reads no limits; leave it out, and cut its outputs cdf and knots"
+    ):
+        program_inputs(fast, X, upper=1.0)
+    answers, limit = answers_of(fast, tmp_path, X), np.quantile(Y, 0.6)
+    cut = CdfPrediction(answers["knots"], answers["cdf"]).given(upper=limit)
+    width = fast.scale_.high - fast.scale_.low
+    assert np.abs(cut.median - fast.predict(X, upper=limit)).max() <= 30 * TOLERANCE * width

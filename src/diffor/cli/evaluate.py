@@ -18,7 +18,7 @@ from diffor.cli.model_folder import (
     remembered_target,
     side_columns,
 )
-from diffor.cli.options import about, add_command, add_effort, as_share, check_page, require_columns
+from diffor.cli.options import about, add_command, add_effort, add_side_columns, as_share, check_page, require_columns
 from diffor.cli.target_column import true_targets
 from diffor.errors import UserError
 from diffor.files import tables
@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
     argument("model", metavar="MODEL", help="folder that diffor fit wrote")
     argument("data", metavar="DATA", help="rows with their targets")
     argument("--target", metavar="COL", help="column of the true values (default: as in fit)")
-    argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
+    add_side_columns(command)
     argument("--json", action="store_true", help="print one JSON object")
     argument("--coverage", type=as_share, default=0.9, metavar="C", help="of the intervals (default: %(default)s)")
     add_effort(command)
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
     target = arguments.target or remembered_target(folder)
     require_columns([target], names, data)
     columns = columns_by_kind(model, names, data)
-    sides = side_columns(model, folder, arguments.duration, names, data)
+    sides = side_columns(model, folder, arguments, names, data)
     effort = {"n_samples": arguments.samples, "n_steps": arguments.steps}
     with tables.unchanged(data):
         truth = true_targets(model, target, data)

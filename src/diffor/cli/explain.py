@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diffor.cli.model_folder import columns_by_kind, is_classifier, load_model, read_notes, side_columns, side_values
-from diffor.cli.options import add_command, as_count, as_seed, as_share, check_page, require_columns
+from diffor.cli.options import add_command, add_side_columns, as_count, as_seed, as_share, check_page, require_columns
 from diffor.cli.target_column import true_targets
 from diffor.errors import UserError
 from diffor.files import tables
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--target", metavar="COL", help="column of the true values (default: as in fit, if it is there)"
     )
-    command.add_argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
+    add_side_columns(command)
     command.add_argument("--columns", nargs="+", metavar="COL", help="columns to measure (default: all)")
     command.add_argument("--rows", nargs="+", type=as_count, metavar="N", help="rows to explain (default: the first 3)")
     command.add_argument(
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     model: Any = load_model(folder)
     numbers, text = columns_by_kind(model, names, data)
     target = _target(arguments.target, folder, names, data)
-    sides = side_columns(model, folder, arguments.duration, names, data)
+    sides = side_columns(model, folder, arguments, names, data)
     from diffor.reports.explanation import explain, explanation_page
     from diffor.reports.html import write_page
 

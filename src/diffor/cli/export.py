@@ -51,3 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     pixels = "" if images is None else f"an image of {images['side']} pixels a side, "
     print(f"{out}: {pixels}{len(columns['numbers'])} numbers and {len(columns['categories'])} categories in for each "
           f"row; {out.stat().st_size / 1e6:.1f} MB")  # fmt: skip
+    if facts.get("limit") == "share":
+        print("the limit of each row is the input upper, and no answer exceeds it")
+    elif not is_classifier(model):
+        print("limits of rows are not read: cut the outputs cdf and knots to them (docs/export.md shows how)")

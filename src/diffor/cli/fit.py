@@ -68,6 +68,12 @@ def add_task_arguments(command: argparse.ArgumentParser) -> None:
     kind.add_argument("--grades", type=as_names, metavar="A,B,...", help="the target is one of these, lowest first")
     kind.add_argument("--classify", action="store_true", help="the target's numbers are grades, not amounts")
     argument("--bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="legal range of the target")
+    upper_help = (
+        "column of a limit of each row, which no answer exceeds; it stays a feature, too, unless --drop names it"
+    )
+    argument("--upper", metavar="COL", help=upper_help)
+    limit_help = "learn which share of --upper is reached; without it, --upper is for predict, where it cuts answers"
+    argument("--limit", choices=("share",), help=limit_help)
     transform_help = "how the range is spread, for other methods than diffor (default: uniform)"
     argument("--transform", choices=("uniform", "quantile", "log"), help=transform_help)
     argument("--drop", nargs="+", action="extend", default=[], metavar="COL", help="columns to leave out")
@@ -87,7 +93,7 @@ class Task:
     features: list[str]
     target: str
     sides: dict[str, str]
-    """Columns that the method needs beside the features, by what it calls them; they may be features, too."""
+    """Columns that the model needs beside the features, by what it calls them; they may be features, too."""
     grades: list[Any] | None
 
 
@@ -107,6 +113,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_model_output(out, arguments.force, arguments.checkpoint)
     _check_options(arguments)
     check_method_choice(arguments)
+    check_limit(arguments)
     if is_streamed(arguments):
         _run_streamed(arguments, out)
         return
@@ -150,6 +157,21 @@ def _check_options(arguments: argparse.Namespace) -> None:
             )
 
 
+def check_limit(arguments: argparse.Namespace) -> None:
+    """Refuse, before any row is read, half of what a limit of each row needs, and a range beside it."""
+    if arguments.upper is None and arguments.limit is not None:
+        raise UserError("--upper and --limit belong together, but only --limit share is given; add --upper COL")
+    if arguments.upper is not None and arguments.limit is None:
+        raise UserError(
+            "--upper and --limit belong together, but only --upper is given; add --limit share, or give --upper to "
+            "predict alone"
+        )
+    if arguments.upper is not None and arguments.bounds is not None:
+        raise UserError(
+            "--bounds is for one range of all rows, but --limit share ends it at each row's own limit; leave it out"
+        )
+
+
 def _introduce(arguments: argparse.Namespace, table: pd.DataFrame, task: Task, rows: Rows) -> list[str]:
     """What was read, as lines to print before training; columns and targets that cannot be learned are refused."""
     from diffor.core.grades import grade_codes
@@ -161,13 +183,16 @@ def _introduce(arguments: argparse.Namespace, table: pd.DataFrame, task: Task, r
         warnings.simplefilter("ignore")  # fit will say it, once
         settle_settings(trial)
         if task.grades is None:
-            trial.settle_scale(rows.targets, rows.weights)
+            trial.settle_scale(trial.learned_values(rows.targets, rows.side.get("upper")), rows.weights)
         else:
             trial.settle_grades(rows.targets)
             grade_codes(rows.targets, trial.grades_, "y")
         TabularInputs().fit(rows.features)
-    scale = None if task.grades is None else trial.grades_.tolist()
-    scale = (float(trial.scale_.low), float(trial.scale_.high)) if scale is None else scale
+    scale: Any = None
+    if task.grades is not None:
+        scale = trial.grades_.tolist()
+    elif not trial.learns_share:
+        scale = (float(trial.scale_.low), float(trial.scale_.high))
     return describe_table(table[task.features], table[task.target], scale, arguments.bounds is not None)
 
 
@@ -215,14 +240,15 @@ def _leave_out_paths(table: pd.DataFrame, arguments: argparse.Namespace) -> None
 def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -> Task:
     names = [str(name) for name in table.columns]
     special = [arguments.target] if arguments.weight is None else [arguments.target, arguments.weight]
-    sides = {} if arguments.duration is None else {"duration": arguments.duration}
+    sides = {side: column for side in ("duration", "upper") if (column := getattr(arguments, side)) is not None}
     require_columns([*special, *sides.values(), *arguments.drop], names, data)
     if len({*special, *arguments.drop}) < len(special) + len(set(arguments.drop)):
         raise UserError("--target, --weight and --drop must name different columns, but one is named twice")
-    if arguments.duration in special:
-        raise UserError(
-            f"--duration must be another column than --target and --weight, but {arguments.duration!r} is named twice"
-        )
+    for side, column in sides.items():
+        if column in special:
+            raise UserError(
+                f"--{side} must be another column than --target and --weight, but {column!r} is named twice"
+            )
     features = [name for name in names if name not in (*special, *arguments.drop)]
     if not features:
         raise UserError(f"{data} must have columns to predict from, but --target, --weight and --drop took all")
@@ -233,7 +259,7 @@ def _find_task(table: pd.DataFrame, arguments: argparse.Namespace, data: Path) -
 
 def _refuse_ranges(arguments: argparse.Namespace, grades: list[Any] | None) -> None:
     """Refuse options of amounts where the target is a grade."""
-    for option in ("bounds", "transform"):
+    for option in ("bounds", "transform", "upper"):
         if grades is not None and getattr(arguments, option) is not None:
             raise UserError(f"--{option} is for amounts, but the target is a grade; leave it out")
 
@@ -260,6 +286,7 @@ def _calibration_rows(table: pd.DataFrame, task: Task, arguments: argparse.Names
     from diffor.core.grades import grade_codes
     from diffor.core.target import check_inside
     from diffor.encoders import TabularInputs
+    from diffor.estimators.limits import shares_of
 
     path = Path(arguments.calibration)
     rows = _further_rows(table, task, path)
@@ -269,6 +296,8 @@ def _calibration_rows(table: pd.DataFrame, task: Task, arguments: argparse.Names
         if task.grades is None:
             low, high = arguments.bounds or (-np.inf, np.inf)
             check_inside(rows.targets, (low, high), "y_cal")
+            if arguments.upper is not None:
+                shares_of(rows.targets, rows.side["upper"], "y_cal")
         else:
             grade_codes(rows.targets, np.asarray(task.grades), "y_cal")
     return rows
@@ -293,10 +322,11 @@ def make_estimator(arguments: argparse.Namespace, grades: list[Any] | None) -> A
         shared |= {"diagnose": arguments.diagnose or None, "prior": None if arguments.no_prior else "auto"}
         if grades is not None:
             return DiffoRClassifier(grades=grades or None, **shared)
-        return DiffoRRegressor(bounds=bounds, **shared)
+        return DiffoRRegressor(bounds=bounds, limit=arguments.limit or "truncate", **shared)
     shared["method_settings"] = method_settings(arguments)
     if grades is not None:
         return OrdinalClassifier(arguments.method, grades=grades or None, **shared)
+    shared["limit"] = arguments.limit or "truncate"
     return OrdinalRegressor(arguments.method, bounds=bounds, transform=arguments.transform or "uniform", **shared)
 
 
@@ -315,7 +345,8 @@ def _summary(model: Any, rows: list[str], out: Path) -> str:
     if model.held_out_scores_ is not None:
         found = model.held_out_scores_
         scored = (
-            f"held-out rows    CRPS {found['crps']:.4g}, MAE {found['mae']:.4g}, "
+            f"held-out rows    CRPS {found['crps']:.4g}, MAE {found['mae']:.4g}"
+            f"{' in shares of the limit' if model.learns_share else ''}, "
             f"90 % intervals hold {100 * found['coverage_90']:.0f} %"
         )
     calibrated = []

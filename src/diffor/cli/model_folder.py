@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -112,29 +113,41 @@ def remembered_sides(folder: Path) -> dict[str, str] | None:
     return None if notes is None else dict(notes.get("side", {}))
 
 
-def side_columns(model: Any, folder: Path, duration: str | None, names: Sequence[str], data: Path) -> dict[str, str]:
-    """Columns of a file that the model's method needs beside the features, by what it calls them.
+def side_columns(
+    model: Any, folder: Path, arguments: argparse.Namespace, names: Sequence[str], data: Path
+) -> dict[str, str]:
+    """Columns of a file that the model needs or is asked with beside the features, by what it calls them.
 
-    They are those that were named in fit, unless ``duration`` names another; all must be in the file.
+    They are those that were named in fit, unless ``--duration``, ``--lower`` and ``--upper`` name others; all must be
+    in the file.
     """
     from diffor.methods import METHODS
 
     name = model.settings_.method
     method = METHODS[name]
-    if "duration" not in (*method.requires, *method.accepts):
-        if duration is not None:
-            raise UserError(
-                f"--duration is for methods that use it, but {folder} was fitted with {name!r}, which does not; leave "
-                "it out"
-            )
-        return {}
-    columns = remembered_sides(folder) if duration is None else {"duration": duration}
-    if columns is None:  # fitted in Python, where the column has the method's name for it
-        columns = {side: side for side in (*method.requires, *(side for side in method.accepts if side in names))}
+    if arguments.duration is not None and "duration" not in (*method.requires, *method.accepts):
+        raise UserError(
+            f"--duration is for methods that use it, but {folder} was fitted with {name!r}, which does not; leave "
+            "it out"
+        )
+    limits = {side: column for side in LIMITS if (column := getattr(arguments, side)) is not None}
+    if limits and is_classifier(model):
+        raise UserError(f"--{next(iter(limits))} is for amounts, but MODEL predicts grades; leave it out")
+    require_columns(list(limits.values()), names, data)
+    given = limits if arguments.duration is None else {"duration": arguments.duration, **limits}
+    required = [*method.requires, *(["upper"] if model.learns_share else [])]
+    columns = dict(given)
+    wanted = [side for side in (*required, *method.accepts) if side not in given]
+    if wanted:
+        remembered = remembered_sides(folder)
+        if remembered is None:  # fitted in Python, where the column has the model's name for it
+            remembered = {side: side for side in wanted if side in required or side in names}
+        columns = {side: column for side, column in remembered.items() if side in wanted} | given
     for side, column in columns.items():
         if column not in names:
+            whose = "the model" if side in LIMITS else f"method {name!r}"
             raise UserError(
-                f"{data} must have the column {column!r}{did_you_mean(column, names)}, the {side} that method {name!r} "
+                f"{data} must have the column {column!r}{did_you_mean(column, names)}, the {side} that {whose} "
                 f"needs, but its columns are {first_names(names)}; add it, or name another with --{side} COL"
             )
     return columns

@@ -39,6 +39,18 @@ def add_effort(command: argparse.ArgumentParser) -> None:
     command.add_argument("--steps", type=as_count, metavar="N", help=steps)
 
 
+def add_side_columns(command: argparse.ArgumentParser) -> None:
+    """Add the options that name columns beside the features."""
+    command.add_argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
+    for name, word in (("lower", "less"), ("upper", "more")):
+        command.add_argument(
+            f"--{name}",
+            metavar="COL",
+            help=f"column of a limit of each row, than which no answer is {word}; where it is empty, there is none"
+            + (" (default: as in fit --limit share)" if name == "upper" else ""),
+        )
+
+
 def list_examples(*lines: str) -> str:
     """The examples at the end of a help text."""
     return "\n".join(["examples:", *(f"  {line}" for line in lines)])

@@ -11,14 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffor.cli.model_folder import (
-    LIMITS,
     answered_chunks,
     columns_by_kind,
     is_classifier,
     load_model,
     side_columns,
 )
-from diffor.cli.options import add_command, add_effort, as_levels, as_share, as_statistic, require_columns
+from diffor.cli.options import (
+    add_command,
+    add_effort,
+    add_side_columns,
+    as_levels,
+    as_share,
+    as_statistic,
+    require_columns,
+)
 from diffor.errors import UserError
 from diffor.files import tables
 
@@ -68,10 +75,7 @@ def add_answer_options(command: argparse.ArgumentParser) -> None:
     argument("--statistic", type=as_statistic, metavar="NAME", help=statistic_help)
     novelty_help = "add novelty: the row's columns that are unlike training, as size;city, empty where none is"
     argument("--novelty", action="store_true", help=novelty_help)
-    argument("--duration", metavar="COL", help="column of the duration, where needed (default: as in fit)")
-    for name, word in (("lower", "less"), ("upper", "more")):
-        limit_help = f"column of a limit of each row, than which no answer is {word}; where it is empty, there is none"
-        argument(f"--{name}", metavar="COL", help=limit_help)
+    add_side_columns(command)
     kept = command.add_mutually_exclusive_group()
     many: dict[str, Any] = {"nargs": "+", "action": "extend", "default": [], "metavar": "COL"}
     kept.add_argument("--keep", **many, help="columns to copy beside it (CSV: as text)")
@@ -125,10 +129,8 @@ class RowAnswerer:
                 )
         if not self.is_graded and arguments.statistic == "qwk":
             raise UserError("--statistic qwk is for grades, but MODEL predicts an amount; use median or mean")
-        for option in ("quantiles", *LIMITS) if self.is_graded else ():
-            if getattr(arguments, option):
-                cure = "use their p_ columns" if option == "quantiles" else "leave it out"
-                raise UserError(f"--{option} is for amounts, but MODEL predicts grades; {cure}")
+        if self.is_graded and arguments.quantiles:
+            raise UserError("--quantiles is for amounts, but MODEL predicts grades; use their p_ columns")
         if self.is_graded and arguments.statistic not in (None, "median", "mode", "qwk", "native"):
             raise UserError(
                 f"--statistic of grades must be median, mode or qwk, or native, but got {arguments.statistic}"
@@ -149,8 +151,7 @@ class RowAnswerer:
     def ask(self, data: Path, names: list[str]) -> Question:
         """What :func:`answered_chunks` takes after the file; a file that lacks columns is refused."""
         keep = names if self.arguments.keep_all else list(dict.fromkeys(self.arguments.keep))
-        limits = {name: column for name in LIMITS if (column := getattr(self.arguments, name)) is not None}
-        require_columns([*keep, *limits.values()], names, data)
+        require_columns(keep, names, data)
         clashes = [name for name in keep if name in self.outputs]
         if clashes:
             raise UserError(
@@ -158,8 +159,8 @@ class RowAnswerer:
                 "rename them in DATA or keep others"
             )
         columns = columns_by_kind(self.model, names, data)
-        sides = side_columns(self.model, self.folder, self.arguments.duration, names, data)
-        return columns, self.answer, keep, {**sides, **limits}
+        sides = side_columns(self.model, self.folder, self.arguments, names, data)
+        return columns, self.answer, keep, sides
 
     def answer(self, table: pd.DataFrame, **side: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """The answer's columns. **Shape:** n rows -> ``(n,)`` each."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 OF_STREAMS = ("epochs", "ids", "hash_buckets", "shards")
 NOT_OF_STREAMS = {
+    "upper": "write the share of the limit into a column and make it the target, with --bounds 0 1",
     "valid": "validation rows are drawn from DATA, so leave it out",
     "calibration": "calibrate the model in Python, with conformalize, when it is fitted",
 }

@@ -25,11 +25,12 @@ MAX_GRADES = 12
 
 
 def describe_table(
-    features: pd.DataFrame, target: pd.Series[Any], scale: tuple[float, float] | list[Any], is_told: bool
+    features: pd.DataFrame, target: pd.Series[Any], scale: tuple[float, float] | list[Any] | None, is_told: bool
 ) -> list[str]:
     """Lines about the rows, the columns by kind, the target, and columns to think about.
 
-    ``scale`` is the range that a model answers in, or its grades; ``is_told`` whether the user gave the range.
+    ``scale`` is the range that a model answers in, or its grades, or None where each row has a limit of its own;
+    ``is_told`` whether the user gave the range.
     """
     kinds = {kind: [str(name) for name in features.columns if kind_of(features[name]) == kind] for kind in KINDS}
     return [
@@ -65,7 +66,7 @@ def kind_of(column: pd.Series[Any]) -> str:
     return "numeric" if pd.api.types.is_numeric_dtype(column.dtype) else "categorical"
 
 
-def describe_target(column: pd.Series[Any], scale: tuple[float, float] | list[Any], is_told: bool) -> str:
+def describe_target(column: pd.Series[Any], scale: tuple[float, float] | list[Any] | None, is_told: bool) -> str:
     """The target with the range that answers lie in, or its grades, and where the range comes from."""
     if isinstance(scale, list):
         shown = [str(grade) for grade in scale]
@@ -74,6 +75,8 @@ def describe_target(column: pd.Series[Any], scale: tuple[float, float] | list[An
     values = column.astype("float64")
     source = "by --bounds" if is_told else "taken from these rows: no answer leaves it"
     found = f"{column.name}, {values.min():.6g} to {values.max():.6g}"
+    if scale is None:
+        return f"{found}; range of answers 0 to the limit of each row"
     return f"{found}; range of answers {scale[0]:.6g} to {scale[1]:.6g}, {source}"
 
 

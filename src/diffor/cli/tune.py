@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffor.cli.fit import add_task_arguments, make_estimator, notes_of, read_training_rows
+from diffor.cli.fit import add_task_arguments, check_limit, make_estimator, notes_of, read_training_rows
 from diffor.cli.method_choice import check_method_choice
 from diffor.cli.model_folder import check_model_output, is_classifier, save_model
 from diffor.cli.options import add_command, as_count, as_seconds
@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.study is not None and out.resolve() in Path(arguments.study).resolve().parents:
         raise UserError(f"--study must lie outside the model folder {out}, but got {arguments.study}; choose another")
     check_method_choice(arguments)
+    check_limit(arguments)
     _, task, rows = read_training_rows(arguments)
     side: dict[str, Any] = rows.side
     of_the_run = {"time_limit": None, "checkpoint": None, "log_to": None, "diagnose": False}

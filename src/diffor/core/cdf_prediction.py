@@ -136,6 +136,18 @@ class CdfPrediction(Prediction):
 
         return self if lower is None and upper is None else conditioned(self, lower, upper)
 
+    def times(self, factors: ArrayLike) -> CdfPrediction:
+        """The distribution of each row's value times a positive number of its own. **Shape:** ``(n,)``.
+
+        >>> shares = CdfPrediction([0, 1, 1], [[0, 0.8, 1], [0, 0.8, 1]])
+        >>> shares.times([10, 60]).quantile([0.4, 0.9])
+        array([[ 5., 10.],
+               [30., 60.]])
+        """
+        from diffor.core.given import scaled  # here, since it builds on this class
+
+        return scaled(self, factors)
+
     # --- the pieces between neighbouring knots ---
 
     @property

@@ -124,6 +124,15 @@ def conditioned(prediction: CdfPrediction, lower: ArrayLike | None, upper: Array
     return RowCdf(knots, heights, point, prediction.atoms[0], _reach_of(prediction.knots))
 
 
+def scaled(prediction: CdfPrediction, factors: ArrayLike) -> RowCdf:
+    """Each row times a positive number of its own: :meth:`CdfPrediction.times`."""
+    by = np.asarray(factors, dtype=np.float64)
+    knots = prediction.knots * by[:, None]
+    point = None if prediction.point is None else prediction.point * by
+    places = prediction.atoms[0]
+    return RowCdf(knots, prediction.heights, point, places[places == 0], _reach_of(knots))  # 0 alone stays in place
+
+
 def kept_samples(prediction: Prediction, lower: ArrayLike | None, upper: ArrayLike | None) -> Prediction:
     """The samples of each row that lie in its range, each as often as any other: :meth:`Prediction.given`."""
     low, high = row_limits(lower, upper, len(prediction))

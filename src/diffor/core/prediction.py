@@ -112,6 +112,15 @@ class Prediction:
 
         return self if lower is None and upper is None else kept_samples(self, lower, upper)
 
+    def times(self, factors: ArrayLike) -> Prediction:
+        """The distribution of each row's value times a positive number of its own. **Shape:** ``(n,)``.
+
+        >>> Prediction([[0.5, 1.0], [0.5, 1.0]]).times([10, 60]).samples.tolist()
+        [[5.0, 10.0], [30.0, 60.0]]
+        """
+        by = np.asarray(factors, dtype=np.float64)
+        return Prediction(self.samples * by[:, None], None if self.point is None else self.point * by)
+
     @property
     def mean(self) -> Array:
         """Expected value. **Shape:** ``(n,)``."""

@@ -28,6 +28,7 @@ from diffor.estimators.cross_fitted import CrossFitted
 from diffor.estimators.ensemble import with_steps
 from diffor.estimators.fitting import fit_rows, named_or_bare, settle_settings, unchanged_by_failure
 from diffor.estimators.folder import restore, state_of
+from diffor.estimators.limits import Limits
 from diffor.estimators.novelty import Ceiling
 from diffor.estimators.rows import ImageReader, PassedRows, RowReader, choose_device
 from diffor.estimators.settings import (
@@ -244,10 +245,15 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
 
     def sample(self, X: Any, n: int = 100, *, n_steps: int | None = None, **side: Any) -> Array:
         """Draws from each row's distribution. **Shape:** -> ``(rows, n)``."""
-        parts = []
+        return self._draws(X, n, n_steps, side)
+
+    def _draws(self, X: Any, n: int, n_steps: int | None, side: dict[str, Any], limits: Limits | None = None) -> Array:
+        parts, first = [], 0
         for rows, unit in self._answers(X, side, n, n_steps):
             part = unit.map(self.scale_.from_unit)
+            part = part if limits is None else limits.apply(part, first)
             parts.append(part.draw(n, rows.keys) if isinstance(part, CdfPrediction) else part.samples)
+            first += len(part)
         return np.concatenate(parts)
 
     @property
@@ -255,6 +261,11 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
         """Whether the fitted method says how sure it is, rather than naming one value only."""
         check_is_fitted(self, "model_")
         return METHODS[self.settings_.method].has_distribution
+
+    @property
+    def learns_share(self) -> bool:
+        """Whether the model learns which share of each row's limit is reached."""
+        return False
 
     def _check_distribution(self, wanted: str, cure: str) -> None:
         """Refuse what only a distribution can answer, where the method predicts a point."""
@@ -268,7 +279,10 @@ class OrdinalEstimator(TrainingSettings, BaseEstimator):
 
         ``lower bound + increments.sum(axis=1)`` is the mean. **Shape:** -> ``(rows, n_increments)``.
         """
-        parts = [part.increments(n_increments, 0.0, 1.0) for part in self._unit_predictions(X, side)]
+        return self._increments(self._unit_predictions(X, side), n_increments)
+
+    def _increments(self, units: Iterator[Prediction], n_increments: int) -> Array:
+        parts = [part.increments(n_increments, 0.0, 1.0) for part in units]
         levels = np.concatenate(parts).cumsum(axis=1)
         low = np.full((len(levels), 1), self.scale_.low)
         return np.diff(np.concatenate([low, self.scale_.unrounded(levels)], axis=1), axis=1)

@@ -75,7 +75,7 @@ IMAGE_INPUTS = Record({"side": Whole(1, 1024), "crop": Number(1e-3, 1), "fit": T
                        "cache_bytes": Whole(0, 2**60), "augment": Flag()})  # fmt: skip
 HELD_OUT = Record({"crps": Number(0), "mae": Number(0), "coverage_90": SHARE})
 DATA = Record({"rows": Whole(0, 2**60), "validation_rows": Whole(0, 2**60),
-               "target": MapOf(Either((Number(), ListOf(Whole(0, 2**60)))))})  # fmt: skip
+               "target": MapOf(Either((Number(), ListOf(Whole(0, 2**60)))))}, {"largest_limit": Number(0)})  # fmt: skip
 ANYTHING = Record({}, open_to_others=True)
 """An object that is looked into by a rule of its own."""
 DIGEST = Text(pattern="[0-9a-f]{64}")

@@ -145,8 +145,10 @@ def _data(model: Any, data: str | None) -> str:
         counts = summary.get("target", {}).get("counts", [""] * len(model.grades_))
         facts += [(f"grade {grade}", count) for grade, count in zip(model.grades_, counts, strict=True)]
     else:
-        facts.append(("legal range of the target", f"{model.scale_.low:g} to {model.scale_.high:g}"))
-        facts += [(f"target, {key}", f"{value:.4g}") for key, value in summary.get("target", {}).items()]
+        ends = "0 to the limit of its row" if model.learns_share else f"{model.scale_.low:g} to {model.scale_.high:g}"
+        facts.append(("legal range of the target", ends))
+        what = "share of the limit" if model.learns_share else "target"
+        facts += [(f"{what}, {key}", f"{value:.4g}") for key, value in summary.get("target", {}).items()]
     if model.conformal_ is not None:
         facts.append(("calibration rows, for guaranteed coverage", model.conformal_.n_rows))
     columns = model.inputs_.columns

@@ -164,7 +164,8 @@ class Ceiling:
         borders, ends = core.borders, {}
         of_borders = model.scale_.from_unit(borders.edges)
         for name, at, (low, high), knot in (("bottom", 0, of_borders[:2], 1), ("top", -1, of_borders[-2:], -2)):
-            if not borders.is_atom[at] and (bounds is None or borders.edges[at] not in (0, 1)):
+            is_legal = (bounds is not None or model.learns_share) and borders.edges[at] in (0, 1)
+            if not borders.is_atom[at] and not is_legal:
                 ends[f"the {name} increment, {low:.6g} to {high:.6g}, holds a quarter of the answer or more"] = knot
         return cls(ends, len(borders))
 

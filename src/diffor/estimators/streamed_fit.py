@@ -172,6 +172,11 @@ class _StreamedFit:
                 "images; embed the images first"
             )
         wanted = model.get_params(deep=False)
+        if model.learns_share:
+            raise UserError(
+                "limit='share' is for tables that are read as a whole, but files are streamed; write the share of the "
+                "limit into a column and make it the target, with bounds=(0, 1)"
+            )
         for name, left_out in (("prior", "auto"), ("n_folds", None)):
             if wanted.get(name, left_out) not in (left_out, None):
                 raise UserError(

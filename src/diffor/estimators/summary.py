@@ -57,6 +57,8 @@ def _target(model: Any) -> str:
         names = [str(grade) for grade in model.grades_]
         shown = names if len(names) <= 2 * MOST_NAMES else [*names[:MOST_NAMES], "...", names[-1]]
         return f"{len(names)} grades, {' < '.join(shown)}"
+    if model.learns_share:
+        return "a value from 0 to the limit of its row"
     source = "taken from the training rows" if model.bounds is None else "by bounds"
     return f"a value from {model.scale_.low:g} to {model.scale_.high:g} ({source})"
 
@@ -86,7 +88,8 @@ def _scores(model: OrdinalEstimator) -> str:
     found = model.held_out_scores_
     if found is not None:
         held = f"{found['coverage_90']:.0%}"
-        return f"CRPS {found['crps']:.4g}, MAE {found['mae']:.4g}, 90 % intervals hold {held}"
+        unit = " in shares of the limit" if model.learns_share else ""
+        return f"CRPS {found['crps']:.4g}, MAE {found['mae']:.4g}{unit}, 90 % intervals hold {held}"
     score = model.history_.best_score
     return "no score: there were none" if score is None else f"CRPS {score:.4g} at step {model.history_.best_step}"
 

@@ -16,15 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from diffor.core.given import Limits, row_limits
 from diffor.core.prediction import Prediction
 from diffor.core.table import check_weights, row_counts
 from diffor.core.target import TargetScale, check_bounds, check_inside
 from diffor.errors import UserError, UserTypeError
 from diffor.estimators.base import Array, OrdinalEstimator
 from diffor.estimators.conformal import Calibration, interval_scores, open_intervals
-from diffor.estimators.fitting import check_method
-from diffor.estimators.settings import Instance, parameter, shown, with_parameters
+from diffor.estimators.fitting import check_method, fit_rows, settle_settings, unchanged_by_failure
+from diffor.estimators.limits import SHARE, TRUNCATE, Limits, shares_of
+from diffor.estimators.settings import Instance, Word, parameter, shown, with_parameters
 from diffor.files.schema import ListOf, Number
 from diffor.methods import METHODS
 
@@ -51,6 +51,47 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         Instance(object, "two finite numbers (low, high)", check_bounds, ListOf(Number(), 2, 2)),
     )
 
+    limit: str = parameter(
+        "What ``upper``, a limit of each row's own, means. ``truncate``: it is known when predicting, and cuts the "
+        "distribution. ``share``: it stops the value, as a video's end stops watching; ``fit`` takes ``upper`` too and "
+        "learns the share of it that is reached, from 0 to 1.",
+        TRUNCATE,
+        Word((TRUNCATE, SHARE)),
+    )
+
+    def fit(
+        self: Self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        groups: Any = None,
+        *,
+        upper: ArrayLike | None = None,
+        upper_val: ArrayLike | None = None,
+        **side: Any,
+    ) -> Self:
+        """Train on a table and its targets; rows to stop on are held out in turn, or split off, unless given.
+
+        Rows of one of the ``groups`` are held out together. With ``limit="share"``, ``upper`` is the limit of each row,
+        and what the fitted model says of held-out rows counts in shares of it; answers are in the target's units.
+
+        **Shape:** X ``(n, p)``, y ``(n,)``, sample_weight, groups and upper ``(n,)``, side columns ``(n,)`` (``_val``
+        for X_val).
+        """
+        with unchanged_by_failure(self):
+            settle_settings(self, X_val, y_val)
+            self._check_limit(side)
+            y = self.learned_values(as_values(y, "y"), upper)
+            if y_val is not None:
+                y_val = self.learned_values(as_values(y_val, "y_val"), upper_val, "y_val", "upper_val")
+            target, target_val = self._settle_targets(y, sample_weight, y_val)
+            fit_rows(self, X, target, sample_weight, X_val, target_val, groups, side)
+            if self.learns_share and self.data_summary_ is not None:
+                self.data_summary_["largest_limit"] = float(np.max(np.asarray(upper, dtype=np.float64)))
+        return self
+
     def _settle_targets(self, y: Any, sample_weight: Any, y_val: Any) -> tuple[Array, Array | None]:
         target = as_values(y, "y")
         self.settle_scale(target, check_weights(sample_weight, len(target)))
@@ -58,6 +99,39 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         if target_val is not None:
             check_inside(target_val, self.bounds or (-np.inf, np.inf), "y_val")
         return target, target_val
+
+    @property
+    def learns_share(self) -> bool:
+        """Whether the model learns which share of each row's limit is reached: ``limit="share"``."""
+        return self.limit == SHARE
+
+    def _check_limit(self, side: dict[str, Any]) -> None:
+        """Refuse what has no meaning for shares of limits."""
+        if not self.learns_share:
+            return
+        if self.bounds is not None:
+            raise UserError(
+                f"limit='share' has bounds of its own, 0 and the limit of each row, but got bounds={self.bounds}; "
+                "leave bounds out"
+            )
+        if "duration" in (*METHODS[self.settings_.method].requires, *side):
+            raise UserError(
+                f"limit='share' is for methods that know of no duration, but method {self.settings_.method!r} takes "
+                "it itself; use limit='truncate', or another method"
+            )
+
+    def learned_values(
+        self, y: NDArray[np.float64], upper: ArrayLike | None, name: str = "y", limit: str = "upper"
+    ) -> NDArray[np.float64]:
+        """Targets as they are learned: as they are, or as shares of their limits. **Shape:** ``(n,)``, kept."""
+        if self.learns_share:
+            return shares_of(y, upper, name, limit)
+        if upper is not None:
+            raise UserError(
+                f"{limit} is learned from with limit='share' only, but limit={self.limit!r}; pass limit='share' to the "
+                f"estimator, or leave {limit} out and pass upper when predicting"
+            )
+        return y
 
     def settle_scale(
         self, target: NDArray[np.float64], weights: Array | None, ends: tuple[float, float] | None = None
@@ -75,6 +149,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
 
     def _known_bounds(self, target: NDArray[np.float64]) -> tuple[float, float] | None:
         """The bounds as given; where the method counts from zero and there are none, zero and the largest target."""
+        if self.learns_share:
+            return 0.0, 1.0
         method = METHODS[self.settings_.method]
         counts_from_zero = method.family in ZERO_BASED and len(target) and 0 <= target.min() < target.max() < np.inf
         return (0.0, float(target.max())) if self.bounds is None and counts_from_zero else self.bounds
@@ -94,7 +170,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
 
         ``native`` is the value that the method's authors decide on. ``lower`` and ``upper`` are limits of the rows, a
         number or ``(rows,)``, here and in all that predicts values: answers are those of the distribution cut to them
-        (:meth:`predict_distribution`), and none lies outside.
+        (:meth:`predict_distribution`), and none lies outside. Where ``limit="share"``, ``upper`` must be given.
         """
         wanted = self.default_statistic if statistic is None else statistic
         parts = self._cut_predictions(X, n_samples, side, n_steps, self._limits(X, lower, upper))
@@ -118,7 +194,8 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         such as the price that a discount cannot exceed: the distribution is cut to the range from one to the other and
         its probability divided by that of the range (:meth:`Prediction.given`). NaN stands for no limit. Where the
         limit stops values, so that they pile up at it as watch times do at a video's end, a cut distribution has no
-        such pile, and its intervals hold too few: fit the share of the limit there.
+        such pile, and its intervals hold too few: fit with ``limit="share"`` there. Then the distribution of the share
+        that is reached is stretched from 0 to ``upper``, and cut to what lies above ``lower`` if that is given.
 
         **Shape:** lower and upper a number or ``(rows,)``.
         """
@@ -128,19 +205,22 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
     def _limits(self, X: Any, lower: ArrayLike | None, upper: ArrayLike | None) -> Limits | None:
         """The rows' limits, if there are any; wrong ones are refused before anything is predicted."""
         check_is_fitted(self, "model_")
-        if lower is None and upper is None:
+        if lower is None and upper is None and not self.learns_share:
             return None
-        return row_limits(lower, upper, self._count_rows(X), (self.scale_.low, self.scale_.high))
+        return self.row_limits(self._count_rows(X), lower, upper)
+
+    def row_limits(self, n_rows: int, lower: ArrayLike | None, upper: ArrayLike | None) -> Limits:
+        """The limits of so many rows as the fitted model takes them, or a refusal."""
+        if self.learns_share:
+            return Limits.of_shares(lower, upper, n_rows)
+        return Limits.of(lower, upper, n_rows, (self.scale_.low, self.scale_.high))
 
     def _cut_predictions(
         self, X: Any, n_samples: int | None, side: dict[str, Any], n_steps: int | None, limits: Limits | None
     ) -> Iterator[Prediction]:
-        """Predictions of the rows, block by block, each row cut to its range."""
-        first = 0
-        for part in self._predictions(X, side, n_samples, n_steps):
-            rows = slice(first, first + len(part))
-            yield part if limits is None else part.given(limits[0][rows], limits[1][rows])
-            first += len(part)
+        """Predictions of the rows, block by block, each row within its limits."""
+        parts = self._predictions(X, side, n_samples, n_steps)
+        return parts if limits is None else limits.cut(parts)
 
     def predict_quantiles(
         self,
@@ -158,16 +238,51 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         parts = self._cut_predictions(X, n_samples, side, n_steps, self._limits(X, lower, upper))
         return np.concatenate([part.quantile(q) for part in parts])
 
-    def conformalize(self: Self, X_cal: Any, y_cal: Any, **side: Any) -> Self:
+    def sample(
+        self,
+        X: Any,
+        n: int = 100,
+        *,
+        n_steps: int | None = None,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        **side: Any,
+    ) -> Array:
+        """Draws from each row's distribution, within its limits if there are any. **Shape:** -> ``(rows, n)``."""
+        return self._draws(X, n, n_steps, side, self._limits(X, lower, upper))
+
+    def predict_increments(
+        self,
+        X: Any,
+        n_increments: int = 8,
+        *,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        **side: Any,
+    ) -> Array:
+        """Expected increments of equal intervals of the range, in the target's units: how far each is filled.
+
+        ``lower bound + increments.sum(axis=1)`` is the mean. With ``limit="share"`` the range is that up to the row's
+        limit. **Shape:** -> ``(rows, n_increments)``.
+        """
+        limits, units = self._limits(X, lower, upper), self._unit_predictions(X, side)
+        if limits is None:
+            return self._increments(units, n_increments)
+        ranges = limits.in_shares() if limits.of_share else limits
+        low, high = (np.asarray(self.scale_.to_unit(end), np.float64) for end in (ranges.low, ranges.high))
+        increments = self._increments(Limits(low, high).cut(units), n_increments)
+        return increments * limits.high[:, None] if limits.of_share else increments
+
+    def conformalize(self: Self, X_cal: Any, y_cal: Any, *, upper: ArrayLike | None = None, **side: Any) -> Self:
         """Learn from rows kept out of training how wide the intervals of :meth:`predict_interval` must be.
 
         The rows must be exchangeable with those to come and be neither training nor validation rows. Every coverage
-        may be asked for later; fitting again forgets them.
+        may be asked for later; fitting again forgets them. With ``limit="share"``, ``upper`` is the limit of each row.
 
-        **Shape:** X_cal ``(n, p)``, y_cal ``(n,)``.
+        **Shape:** X_cal ``(n, p)``, y_cal and upper ``(n,)``.
         """
         self._check_conformalize(X_cal, y_cal)
-        y = as_values(y_cal, "y_cal")
+        y = self.learned_values(as_values(y_cal, "y_cal"), upper, "y_cal")
         check_inside(y, self.bounds or (-np.inf, np.inf), "y_cal")
         low, high = self.scale_.low, self.scale_.high
         # Bounds that were found in training rows need not hold for others; no interval reaches those targets.
@@ -210,7 +325,7 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         self._check_as_calibrated(n_samples, n_steps)
         threshold = self.conformal_.threshold(coverage)
         opened = np.concatenate([self._guaranteed(part, threshold) for part in self._predictions(X, side)])
-        return _clipped(opened, limits)
+        return opened if limits is None else limits.clip(opened)
 
     def predict_opened(
         self,
@@ -233,10 +348,11 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
         if threshold is not None:
             self._check_as_calibrated(n_samples, n_steps)
         limits = self._limits(X, lower, upper)
-        prediction = self.predict_distribution(X, n_samples, n_steps=n_steps, **side)
+        prediction = Prediction.concatenate(list(self._predictions(X, side, n_samples, n_steps)))
         opened = None if threshold is None else self._guaranteed(prediction, threshold)
-        cut = prediction if limits is None else prediction.given(*limits)
-        return cut, None if opened is None else _clipped(opened, limits)
+        if limits is None:
+            return prediction, opened
+        return limits.apply(prediction), None if opened is None else limits.clip(opened)
 
     def _guaranteed(self, prediction: Prediction, threshold: float) -> Array:
         """Intervals opened as far as the calibration asks. **Shape:** -> ``(rows, 2)``."""
@@ -257,12 +373,14 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
     ) -> Array:
         """Probability of each range between the rising ``cuts``, which may be chosen after training.
 
-        Without cuts, the ranges are eight equal parts of the whole.
+        Without cuts, the ranges are eight equal parts of the whole, or of each row's own with ``limit="share"``.
 
         **Shape:** -> ``(rows, len(cuts) + 1)``: at or below the first cut, between the cuts, above the last.
         """
         limits = self._limits(X, lower, upper)
         if cuts is None:
+            if limits is not None and limits.of_share:
+                limits = limits.in_shares()
             levels = np.arange(1, N_RANGES) / N_RANGES
             cuts = self.scale_.from_unit(levels)
             if (np.diff(cuts) <= 0).any():  # the range is one value, or few that doubles can tell apart
@@ -275,14 +393,6 @@ class ValueEstimator(RegressorMixin, OrdinalEstimator):
                 return np.concatenate([part.probabilities(levels) for part in units])
         parts = self._cut_predictions(X, n_samples, side, n_steps, limits)
         return np.concatenate([part.probabilities(cuts) for part in parts])
-
-
-def _clipped(intervals: Array, limits: Limits | None) -> Array:
-    """What of each interval lies in the row's range, or the nearest limit where nothing does.
-
-    An interval loses no target that keeps to its limits, so a guarantee of coverage holds as before.
-    """
-    return intervals if limits is None else np.clip(intervals, limits[0][:, None], limits[1][:, None])
 
 
 def warn_of_outliers(target: NDArray[np.float64], rows: NDArray[np.int64]) -> None:

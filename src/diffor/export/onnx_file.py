@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from diffor.core.prediction import check_open_share
 from diffor.encoders.tabular.inputs import as_categories
 from diffor.errors import UserError
 from diffor.estimators.grades import GradeEstimator
+from diffor.estimators.values import ValueEstimator
 from diffor.export.answer import Estimator, borders_of, count_features, raw_columns_of, write_grades
 from diffor.export.columns import CATEGORIES, NUMBERS
 from diffor.export.graph import ExportError, Graph
 from diffor.export.images import PIXELS, describe_pixels
-from diffor.export.values import write_values
+from diffor.export.values import UPPER, write_values
 from diffor.files import provenance
 from diffor.files.atomic import write_atomically
 
@@ -63,18 +64,28 @@ def export_model(
     else:
         write_values(graph, model, levels, coverage)
         facts |= {"bounds": [model.scale_.low, model.scale_.high], "quantiles": levels, "coverage": coverage,
-                  "is_guaranteed": model.conformal_ is not None}  # fmt: skip
+                  "is_guaranteed": model.conformal_ is not None, "limit": model.limit}  # fmt: skip
     write_atomically(Path(path), graph.to_bytes({METADATA: json.dumps(facts)}))
     return facts
 
 
-def program_inputs(model: Estimator, X: Any) -> dict[str, NDArray[Any]]:
+def program_inputs(model: Estimator, X: Any, upper: ArrayLike | None = None) -> dict[str, NDArray[Any]]:
     """Images and columns as the program of a model reads them: pixels, numbers and days as float64, all else as texts.
 
-    **Shape:** -> pixels ``(n, 3, side, side)``, numbers ``(n, p)``, categories ``(n, c)``, where the program has them.
+    ``upper`` is the limit of each row, of a model of ``limit="share"``; other programs do not read limits.
+
+    **Shape:** -> pixels ``(n, 3, side, side)``, numbers ``(n, p)``, categories ``(n, c)``, upper ``(n,)``, where the
+    program has them.
     """
     rows, columns = model.open_rows(X), raw_columns_of(model)
     inputs: dict[str, NDArray[Any]] = {} if rows.images is None else {PIXELS: rows.images[:].numpy()}
+    if isinstance(model, ValueEstimator) and model.learns_share:
+        inputs[UPPER] = model.row_limits(len(rows), None, upper).high
+    elif upper is not None:
+        raise UserError(
+            "upper is read by programs of models of limit='share', but this one reads no limits; leave it out, and cut "
+            "its outputs cdf and knots (docs/export.md shows how)"
+        )
     if rows.table is None:
         return inputs
     table, n_features = rows.table, count_features(model)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 
 from diffor.estimators.conformal import _ROUNDING, OUTER_DEPTH, REACH_FLOOR
 from diffor.estimators.values import ValueEstimator
 from diffor.export.answer import Knots, write_heights
-from diffor.export.graph import DOUBLE, WHOLE, Graph, Value
+from diffor.export.graph import DOUBLE, WHOLE, Graph, Shape, Value
 
 SLACK = 1e-12
 """Levels nearer to 0 and 1 than this are the ends of what has any probability."""
 TINY = 1e-300
+UPPER = "upper"
+"""Input of a model that has learned shares of limits: the limit of each row."""
 
 
 def write_values(graph: Graph, model: ValueEstimator, levels: list[float], coverage: float) -> None:
-    """Outputs in the user's units: point, interval, quantiles, the distribution function and its knots."""
+    """Outputs in the user's units: point, interval, quantiles, the distribution function and its knots.
+
+    Where shares of limits were learned, they are times the input ``upper``, and each row has knots of its own.
+    """
     knots = Knots.of(model)
     curve = Curve(knots, write_heights(graph, model, knots))
     half = (1 - coverage) / 2
@@ -30,11 +36,15 @@ def write_values(graph: Graph, model: ValueEstimator, levels: list[float], cover
         interval = curve.ends(curve.depth(1 - coverage))
     else:
         interval = open_interval(curve, model, coverage)
+    places, shape = graph.constant(knots.values), cast(Shape, (len(knots.values),))
+    if model.learns_share:
+        limit = graph.input(UPPER, DOUBLE, (None,)).reshape(-1, 1)
+        found, interval, places, shape = limit * found, limit * interval, limit * places, (None, *shape)
     graph.output("point", found.take(0), (None,))
     graph.output("interval", interval, (None, 2))
     graph.output("quantiles", found.take(range(1, len(levels) + 1)), (None, len(levels)))
     graph.output("cdf", curve.heights, (None, len(knots.values)))
-    graph.output("knots", graph.constant(knots.values), (len(knots.values),))
+    graph.output("knots", places, shape)
 
 
 class Curve:

@@ -360,3 +360,16 @@ def test_grades_are_bars_and_their_names_are_the_scale(browser, tmp_path):
         page.wait_for_selector("#many .result a")
         header = page.locator("#many th.new").all_text_contents()
     assert header == ["prediction", "p_low", "p_mid", "p_high", "low", "high"]
+
+
+def test_a_row_with_a_limit_of_its_own_has_a_range_of_its_own(browser, tmp_path):
+    table, price = make_flats()
+    model = DiffoRRegressor("fast", limit="share", **QUICK).fit(table, price, upper=np.full(len(price), 500.0))
+    model.save(tmp_path / "shares")
+    with serve(tmp_path / "shares") as running, opened(browser, running.address, allow_errors=True) as page:
+        until(page, lambda: "a number above 0" in page.locator("body").inner_text())  # it is not known yet
+        field(page, "upper").fill("40")
+        page.wait_for_selector("#increments .picture svg")
+        assert page.locator("#trouble").inner_text() == ""
+        ticks = page.locator("#increments .picture text.tick").all_text_contents()
+        assert max(float(tick) for tick in ticks if tick) == 40

@@ -148,7 +148,10 @@ def value_sections(evaluation: Evaluation) -> Iterator[Section]:
         return
     yield Heading("Whole distributions")
     names = [evaluation.row_name(place) for place in range(len(y))]
-    yield figures.densities_figure(y, prediction, (model.scale_.low, model.scale_.high), names)
+    ends = model.scale_.low, model.scale_.high
+    if model.learns_share:  # each row has an end of its own
+        ends = 0.0, float(prediction.quantile([1.0]).max())
+    yield figures.densities_figure(y, prediction, ends, names)
     yield Heading("Calibration")
     low, high = (prediction.interval(evaluation.coverage) if evaluation.intervals is None else evaluation.intervals).T
     inside = int(((low <= y) & (y <= high)).sum())
@@ -167,7 +170,7 @@ def value_sections(evaluation: Evaluation) -> Iterator[Section]:
 def increment_sections(evaluation: Evaluation) -> Iterator[Section]:
     """How far answers fill each part of the range, over many rows and for a typical one, and how a chain gets there."""
     model = evaluation.model
-    if not model.has_distribution or not model.scale_.high > model.scale_.low:
+    if not model.has_distribution or not model.scale_.high > model.scale_.low or model.learns_share:
         return
     shown = picked_rows(len(evaluation.truth), MAX_READ)
     truth, table = np.asarray(evaluation.truth, dtype=np.float64), evaluation.table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,7 +89,7 @@ class ModelAnswers:
     def _answer(self, questions: list[Question]) -> Iterator[dict[str, Any]]:
         X, side = join_rows(questions)
         if questions[0].along_chain:
-            yield follow_row(self.model, X)
+            yield follow_row(self.model, X, side)
             return
         model, asked = self.model, questions[0].asked
         with warnings.catch_warnings(record=True) as caught:
@@ -171,7 +171,7 @@ def join_rows(questions: Sequence[Question]) -> tuple[Any, dict[str, Array]]:
     return table.assign(**{PATH_COLUMN: paths}) if table.shape[1] else paths, side
 
 
-def follow_row(model: Any, X: Any) -> dict[str, Any]:
+def follow_row(model: Any, X: Any, side: Mapping[str, Array]) -> dict[str, Any]:
     """The denoised estimates of one row's samples, from all noise to none, as JSON values.
 
     Chains are those of the first member that has any. ``values`` are in the target's units, for grades in places of
@@ -186,12 +186,13 @@ def follow_row(model: Any, X: Any) -> dict[str, Any]:
         levels = estimates.clamp(0.0, 1 / estimates.shape[-1]).mean(dim=0).cumsum(dim=-1)  # (k, S)
     # Places between grades are not rounded: the chain is on its way to one.
     in_units = (lambda unit: unit * model.scale_.high) if hasattr(model, "classes_") else model.scale_.from_unit
+    end = float(side["upper"][0]) if model.learns_share else 1.0
     steps = [
         {
             "time": int(time),
             "noise": float(method.process.spread(torch.tensor(time))),
-            "values": np.asarray(in_units(at), dtype=np.float64).tolist(),
-            "levels": np.asarray(in_units(filled), dtype=np.float64).tolist(),
+            "values": (end * np.asarray(in_units(at), dtype=np.float64)).tolist(),
+            "levels": (end * np.asarray(in_units(filled), dtype=np.float64)).tolist(),
         }
         for time, at, filled in zip(method.chain_times, values.T.numpy(), levels.numpy(), strict=True)
     ]

@@ -99,6 +99,9 @@ def _add_answers(app: FastAPI, service: Service) -> None:
             rows, asked, uploads = await service.desk.read(loaded.reader, content, request.headers, seconds)
             if along_chain and max(len(rows), len(uploads)) != 1:
                 raise refusal(422, "rows", f"a chain is that of one row, but there are {len(rows)}; send one", "rows")
+            if along_chain and (limits := [name for name in rows.side if name in loaded.reader.limits_of_rows]):
+                message = f"a chain is not cut, but the request has {limits[0]}; leave it out, or ask /predict"
+                raise refusal(422, "limits", message, limits[0])
             async with service.desk.keep(uploads) as paths:
                 try:
                     answer = await loaded.batcher.ask(Question(rows, asked, paths, along_chain), seconds)
@@ -186,7 +189,9 @@ def document(app: FastAPI, loaded: Loaded) -> dict[str, Any]:
     if loaded.document is None:
         told = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         for path, one_row in (("/predict", False), ("/trajectory", True)):
-            told["paths"][path]["post"] |= request_schema(loaded.columns, loaded.reader.reads_images, one_row)
+            told["paths"][path]["post"] |= request_schema(
+                loaded.columns, loaded.reader.reads_images, one_row, loaded.reader.limits_of_rows
+            )
         if not loaded.has_chain:
             del told["paths"]["/trajectory"]
         loaded.document = told

@@ -16,7 +16,7 @@ MAX_LEVELS = 1000
 
 @dataclass(frozen=True)
 class SideColumn:
-    """A column that the method reads beside the features; ``role`` is the method's own name for it."""
+    """A column that the model reads beside the features; ``role`` is its own name for it."""
 
     name: str
     role: str
@@ -69,6 +69,7 @@ def columns_of(model: Any, remembered: Mapping[str, str] | None = None) -> Colum
     if remembered is None:
         sides = [SideColumn(role, role, True) for role in method.requires]
         sides += [SideColumn(role, role, False) for role in method.accepts]
+        sides += [SideColumn("upper", "upper", True)] if model.learns_share else []
     else:
         sides = [SideColumn(name, role, True) for role, name in remembered.items()]
     features = model.inputs_.columns

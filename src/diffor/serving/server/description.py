@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -137,15 +138,19 @@ def describe_model(model: Any, columns: Columns, limits: Limits, facts: dict[str
         for column in told:
             column["influence"] = moves.get(column["name"])
     is_graded, history = hasattr(model, "classes_"), model.history_
-    edges = np.linspace(0.0, 1.0, N_RANGES + 1)
-    edges = edges * model.scale_.high if is_graded else model.scale_.from_unit(edges)
+    edges, high = np.linspace(0.0, 1.0, N_RANGES + 1), model.scale_.high
+    edges = edges * high if is_graded else model.scale_.from_unit(edges)
+    if model.learns_share:  # the largest limit of training stands for those of rows to come
+        high = (model.data_summary_ or {}).get("largest_limit", 1.0)
+        edges = edges * high
     return {
         **facts,
         "estimator": type(model).__name__,
         "method": model.settings_.method,
         "columns": told,
         "images": None if model.images_ is None else {"side": model.images_.inputs.side},
-        "bounds": [model.scale_.low, model.scale_.high],
+        "bounds": [model.scale_.low, high],
+        "limit": None if is_graded else model.limit,
         "grades": model.grades_.tolist() if is_graded else None,
         "has_distribution": model.has_distribution,
         "has_interval": model.has_distribution or model.conformal_ is not None,
@@ -200,6 +205,15 @@ def _others(column: NumericColumn | CategoryColumn) -> list[float | str]:
     return [max(low, column.centre - step), min(high, column.centre + step)] if step else []
 
 
+def _limit_schema(word: str) -> dict[str, Any]:
+    number = {"type": ["number", "null"]}
+    about = (
+        f"what the value of each row is no {word} than: a number for all rows, or one or null for each; answers are cut"
+    )
+    return {"oneOf": [number, {"type": "array", "items": number}], "description": about}
+
+
+LIMITS_SCHEMA = {"lower": _limit_schema("less"), "upper": _limit_schema("more")}
 OPTIONS_SCHEMA: dict[str, Any] = {
     "quantiles": {
         "type": "array",
@@ -216,8 +230,13 @@ OPTIONS_SCHEMA: dict[str, Any] = {
 }
 
 
-def request_schema(columns: Columns, reads_images: bool, one_row: bool = False) -> dict[str, Any]:
-    """The form of a request's body, with the model's own columns, for the OpenAPI document."""
+def request_schema(
+    columns: Columns, reads_images: bool, one_row: bool = False, limits: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The form of a request's body, with the model's own columns, for the OpenAPI document.
+
+    ``limits`` are those of rows that a request may have.
+    """
     told = columns.to_json()
     row = {
         "type": "object",
@@ -236,6 +255,7 @@ def request_schema(columns: Columns, reads_images: bool, one_row: bool = False) 
     if reads_images:
         file = {"type": "string", "format": "binary"}
         parts["images"] = {"type": "array", "items": file, "minItems": 1, "description": "files of images"}
-    schema = {"type": "object", "required": list(parts), "properties": parts | ({} if one_row else OPTIONS_SCHEMA)}
+    options = OPTIONS_SCHEMA | {name: LIMITS_SCHEMA[name] for name in limits}
+    schema = {"type": "object", "required": list(parts), "properties": parts | ({} if one_row else options)}
     kind = "multipart/form-data" if reads_images else "application/json"
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}

@@ -68,7 +68,8 @@ class Drift:
             for column in self.columns
             if isinstance(column, NumericColumn) and len(column.edges) == N_PIECES + 1
         }
-        summary = (model.data_summary_ or {}).get("target", {})
+        # Where shares of limits were learned, training knows shares only, and answers are values.
+        summary = {} if model.learns_share else (model.data_summary_ or {}).get("target", {})
         self._cuts = _quarters(summary)
         then = np.ones(4) if self._cuts is not None else np.array(summary.get("counts", []), dtype=np.float64)
         self._answers = Shares(then) if then.sum() else None

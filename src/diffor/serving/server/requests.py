@@ -11,7 +11,9 @@ from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -21,9 +23,9 @@ from diffor.serving.server.columns import Columns
 from diffor.serving.server.description import Limits
 from diffor.serving.server.pictures import Upload, check_pictures
 from diffor.serving.server.refusals import refusal, show
-from diffor.serving.server.rows import CheckedRows, check_rows
+from diffor.serving.server.rows import CheckedRows, as_number, check_rows
 
-OPTIONS = ("quantiles", "coverage", "increments")
+OPTIONS = ("quantiles", "coverage", "increments", "lower", "upper")
 JSON = "application/json"
 MULTIPART = "multipart/form-data"
 MAX_PARTS = 1000
@@ -44,6 +46,9 @@ class RequestReader:
         self.method = model.settings_.method
         self.has_quantiles = model.has_distribution and not self.is_graded
         self.has_interval = model.has_distribution or model.conformal_ is not None
+        self.model = model
+        self.limits_of_rows = () if self.is_graded else ("lower",) if model.learns_share else ("lower", "upper")
+        """What a request may say about the range of its rows' values."""
         self.max_values = 2 * limits.max_rows * (1 + len(columns.known)) + SPARE_VALUES
 
     def read(self, content: bytes, headers: Headers) -> tuple[CheckedRows, Asked, list[Upload]]:
@@ -70,7 +75,37 @@ class RequestReader:
             message = f"a request has {', '.join(known)}, but {show(other)} is none of them" \
                       f"{did_you_mean(other[:100], known)}; leave it out"  # fmt: skip
             raise refusal(422, "unknown_option", message, other[:100])
-        return self._read_rows(body, uploads), self._read_asked(body), uploads
+        rows, asked = self._read_rows(body, uploads), self._read_asked(body)
+        return self._limited(rows, body), asked, uploads
+
+    def _limited(self, rows: CheckedRows, body: Mapping[str, Any]) -> CheckedRows:
+        """The rows with their limits, if the request has any."""
+        limits = {name: self._read_limit(name, body[name], len(rows)) for name in ("lower", "upper") if name in body}
+        if not limits:
+            return rows
+        side = rows.side | limits
+        try:
+            self.model.row_limits(len(rows), side.get("lower"), side.get("upper"))
+        except UserError as error:
+            raise refusal(422, "limits", str(error), next(iter(limits))) from error
+        return replace(rows, side=side)
+
+    def _read_limit(self, name: str, given: Any, n_rows: int) -> NDArray[np.float64]:
+        """A limit of each row, NaN where there is none. **Shape:** ``(n,)``."""
+        if name not in self.limits_of_rows:
+            cure = "leave it out" if self.is_graded else "send it in the rows, as the column that fit was told"
+            what = "predicts grades" if self.is_graded else "reads it from a column"
+            raise refusal(422, "limits", f"{name} is a limit of values, but this model {what}; {cure}", name)
+        each = given if isinstance(given, list) else [given] * n_rows
+        known = [value is None or as_number(value) is not None for value in each]
+        if len(each) != n_rows or not all(known):
+            shown = f"{len(each)} of them" if all(known) else show(each[known.index(False)])
+            message = (
+                f"{name} must be a number, or a list with a number or null for each of the {n_rows} rows, but got "
+                f"{shown}; null stands for no limit"
+            )
+            raise refusal(422, "limits", message, name)
+        return np.array([np.nan if value is None else float(value) for value in each])
 
     def _read_rows(self, body: Mapping[str, Any], uploads: list[Upload]) -> CheckedRows:
         if self.reads_images:

@@ -99,7 +99,7 @@ def _as_table(rows: Sequence[dict[str, Any]], columns: Columns) -> CheckedRows:
             features[name] = np.array(cells, dtype=object)
             found, said = _new_levels(features[name], column)
         else:
-            cells = _read_cells(rows, name, _as_number, "number", "a finite number", problems)
+            cells = _read_cells(rows, name, as_number, "number", "a finite number", problems)
             features[name] = np.array(cells, dtype=np.float64)  # what is not known is NaN
             found = far_outside(column, features[name])
             said = f"which is far outside the training range, {range_of(column)}" if found.any() else ""
@@ -129,7 +129,7 @@ def _read_cells(
     return found
 
 
-def _as_number(cell: Any) -> float | None:
+def as_number(cell: Any) -> float | None:
     """A cell as a finite number; None where it is none. Text is none, whatever it spells, as in training."""
     try:
         number = float(cell) if isinstance(cell, (bool, int, float)) else math.nan
@@ -141,7 +141,7 @@ def _as_number(cell: Any) -> float | None:
 def _as_level(cell: Any) -> Any:
     """A cell as a level; None where it is neither a number nor a text without half characters, which JSON can spell."""
     if not isinstance(cell, str):
-        return None if _as_number(cell) is None else cell
+        return None if as_number(cell) is None else cell
     try:
         cell.encode()
     except UnicodeEncodeError:
@@ -179,11 +179,13 @@ def _read_sides(rows: Sequence[dict[str, Any]], columns: Columns, problems: Prob
             problems.add("missing_column", message, "rows", place, one.name)
         if not all(has):
             continue
-        values = [_as_number(row[one.name]) for row in rows]
+        values = [as_number(row[one.name]) for row in rows]
         for place, value in enumerate(values):
-            if (value is None or value < 0) and problems.count():
-                given = show(rows[place][one.name])
-                message = f"{one.name!r} of row {place}, the {one.role}, must be a number from 0 on, but got {given}"
+            is_limit = one.role == "upper"  # a share of nothing is none
+            if (value is None or value < 0 or (is_limit and value == 0)) and problems.count():
+                given, least = show(rows[place][one.name]), "above 0" if is_limit else "from 0 on"
+                what = "limit" if is_limit else one.role
+                message = f"{one.name!r} of row {place}, the {what}, must be a number {least}, but got {given}"
                 problems.add("number", message, "rows", place, one.name)
         side[one.role] = np.array(values, dtype=np.float64)
     return side

@@ -55,7 +55,7 @@ function introduce(model) {
   const score = model.training.validation_crps;
   const facts = [
     ["model", model.name], ["method", model.method], ["range", range],
-    ["validation CRPS", score === null ? null : Number(score.toPrecision(3))],
+    [model.limit === "share" ? "validation CRPS, of shares" : "validation CRPS", score === null ? null : Number(score.toPrecision(3))],
     ["calibrated on", model.calibration_rows === null ? null : `${model.calibration_rows} rows`],
   ];
   for (const [name, value] of facts) {
@@ -141,10 +141,21 @@ class Desk {
     find("#answers").removeAttribute("aria-busy");
   }
 
+  // A row with a limit of its own has a range of its own.
+  #fit(row) {
+    if (this.model.limit !== "share") return;
+    const end = row[this.model.columns.find((column) => column.role === "upper").name];
+    if (this.answer.model.bounds[1] !== end) this.answer.view = null;
+    const edges = this.model.increment_edges?.map((edge) => (edge * end) / this.model.bounds[1]);
+    const own = { ...this.model, bounds: [0, end], increment_edges: edges };
+    for (const part of [this.answer, this.thermometer, this.chain]) if (part) part.model = own;
+  }
+
   #show(row, { predictions: [prediction], coverage, warnings }) {
     complain("");
     find("#notes").replaceChildren(...warnings.map((warning) => html("li", {}, warning)));
     find("#answers").classList.remove("is-waiting");
+    this.#fit(row);
     this.answer.show(prediction, coverage);
     if (prediction.increments) this.thermometer.show(prediction.increments);
     if (this.whatif.isPossible) this.whatif.show(row, prediction);
