@@ -32,9 +32,12 @@ class RowsWarning(UserWarning):
     advice: ClassVar[str] = ""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
-        said = "; ".join(f"{text} in {count} row{'s' * (count != 1)}" for text, count in counts.items())
-        super().__init__(said + self.advice)
         self.counts = dict(counts)
+        super().__init__(self.counts)  # what other processes make it from again
+
+    def __str__(self) -> str:
+        parts = (f"{text} in {count} row{'s' * (count != 1)}" for text, count in self.counts.items())
+        return "; ".join(parts) + self.advice
 
     @classmethod
     def joined(cls, parts: Iterable[RowsWarning]) -> RowsWarning:

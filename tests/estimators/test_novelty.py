@@ -1,5 +1,6 @@
 """Rows unlike those of training, and answers at the end of what it had: said once per call, and named by row."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -128,3 +129,11 @@ def test_a_bound_beyond_the_training_targets_does_not_hide_the_ceiling():
     low = table["x"] < 0.9
     model = DiffoRRegressor("fast", bounds=(-1000, 1000), random_state=0, verbose=0).fit(table[low], y[low])
     assert any(isinstance(one, CeilingWarning) for one in said(model.predict, table[~low]))
+
+
+def test_a_warning_reaches_other_processes_whole():
+    said = NoveltyWarning({"column 'size' is far outside": 2})
+    again = pickle.loads(pickle.dumps(said))
+    assert (type(again), again.counts, str(again)) == (NoveltyWarning, said.counts, str(said))
+    assert "is far outside in 2 rows: answers to such rows are guesses" in str(again)
+    assert type(said)(*said.args).counts == said.counts
