@@ -139,8 +139,15 @@ class OneCall(Method):
 
 
 def grade_borders(n_grades: int) -> Borders:
-    """A step for each border between evenly spaced grades."""
-    return Borders.at_values(np.linspace(0, 1, n_grades) if n_grades > 1 else [0.0])
+    """A step for each border between evenly spaced grades.
+
+    They stand where targets do, which are in single precision: else one of 5 / 6 would lie below its own step.
+
+    >>> borders = grade_borders(7)
+    >>> (torch.arange(7) / 6).double().numpy() == borders.edges
+    array([ True,  True,  True,  True,  True,  True,  True])
+    """
+    return Borders.at_values(np.linspace(0, 1, n_grades).astype(np.float32) if n_grades > 1 else [0.0])
 
 
 def falling(logits: Tensor) -> Tensor:
