@@ -131,6 +131,15 @@ def test_a_bound_beyond_the_training_targets_does_not_hide_the_ceiling():
     assert any(isinstance(one, CeilingWarning) for one in said(model.predict, table[~low]))
 
 
+def test_of_very_many_columns_nothing_is_said_unasked():
+    X = pd.DataFrame(np.random.default_rng(0).random((40, 101))).add_prefix("x")
+    model = DiffoRRegressor("fast", prior=None, **QUICK).fit(X, X["x0"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoveltyWarning)
+        model.predict(X.assign(x7=9.0))
+    assert diffor.novelty(model, X.assign(x7=9.0))["x7"].all()
+
+
 def test_a_warning_reaches_other_processes_whole():
     said = NoveltyWarning({"column 'size' is far outside": 2})
     again = pickle.loads(pickle.dumps(said))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -128,7 +129,10 @@ def compute_features(cells: list[Cell], root: str | None) -> None:
               "--image-encoder names another", file=sys.stderr)  # fmt: skip
     for name, images in wanted.items():
         try:
-            with_features(find_dataset(name).read(root), find_dataset(name), images, root)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # what is missing is said with the first line
+                samples = find_dataset(name).read(root)
+            with_features(samples, find_dataset(name), images, root)
         except Exception as error:  # noqa: PERF203  (its cells will fail with the same words, and the others go on)
             print(f"{name} has no features: {error}", file=sys.stderr)
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FAR = 0.25
 """A number is far outside the training range where it leaves it by more than this share of its width."""
+MOST_WARNED = 100
+"""Of tables with more columns nothing is said unasked: among so many, some row is always far in one."""
 FULL = 0.25
 """Probability of an outermost increment from which on an answer stands at the end of what training had."""
 

@@ -28,7 +28,7 @@ from diffor.encoders.images.inputs import ImageInputs, ImageRows
 from diffor.encoders.images.lazy import LazyImages
 from diffor.encoders.images.transforms import pixel_digests
 from diffor.errors import UserError, UserTypeError
-from diffor.estimators.novelty import Watch
+from diffor.estimators.novelty import MOST_WARNED, Watch
 from diffor.estimators.settings import Settings, image_choice
 from diffor.methods import METHODS
 from diffor.priors import FittedPriors, PriorRows
@@ -275,7 +275,8 @@ class RowReader:
     def blocks(self, rows: PassedRows, side: dict[str, Any] | None = None) -> Iterator[Rows]:
         """Rows to predict, in blocks as models read them, with progress where it takes long."""
         beside = side_tensors(read_sides(side or {}, len(rows), self.method, learning=False), self.scale)
-        watch = Watch(self.inputs.columns if self.images is None else [])
+        columns = self.inputs.columns
+        watch = Watch(columns if self.images is None and len(columns) <= MOST_WARNED else [])
         for first, block in self.pieces(rows, "predict"):
             inputs, keys = self.tensors(block, first)
             watch.see(inputs)
