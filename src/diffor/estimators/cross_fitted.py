@@ -56,9 +56,12 @@ class CrossFitted(nn.Module):
         parts = [falling(kind(filled)).mean(dim=0) for kind in self.networks]
         if not parts:
             return inputs[0].new_zeros(n, len(self.borders))
-        pooled = torch.einsum("k,kns->ns", self.weights, torch.stack(parts))
-        moved = recalibrated(pooled, self.recalibration, self.widths)
-        return moved[:n]  # the last of uneven rows would round otherwise
+        return self.pool(parts)[:n]  # the last of uneven rows would round otherwise
+
+    def pool(self, parts: Sequence[Tensor]) -> Tensor:
+        """What the kinds say together: their weighted mean, recalibrated. **Shape:** ``(n, S)`` each, kept."""
+        pooled = torch.einsum("k,kns->ns", self.weights, torch.stack(list(parts)))
+        return recalibrated(pooled, self.recalibration, self.widths)
 
     def predict(self, inputs: Inputs, keys: Tensor, n_samples: int = 0, **side: Tensor) -> CdfPrediction:
         """Distribution of each row's target in [0, 1], in closed form. **Shape:** inputs of n rows -> n rows."""

@@ -27,6 +27,7 @@ from diffor.encoders.tabular.fold_networks import FoldNetworks, NetworkSettings,
 from diffor.errors import UserError
 from diffor.estimators.cross_fitted import CrossFitted, recalibrated
 from diffor.estimators.held_out import (
+    MAX_STACKED,
     FoldBatches,
     Held,
     HeldOutScore,
@@ -108,8 +109,10 @@ class Problem:
         """How much each prior counts at first."""
         if not len(self.positions):
             return []
-        said = prior_logits(self.data.inputs[-1].cpu(), self.positions)
-        return stack_priors(said, self.borders.fill(self.data.y), self.borders.widths, self.data.weights)
+        data, some = self.data, slice(None, None, max(1, len(self.data) // MAX_STACKED))
+        said = prior_logits(data.inputs[-1][some].cpu(), self.positions)
+        weights = None if data.weights is None else data.weights[some]
+        return stack_priors(said, self.borders.fill(data.y[some]), self.borders.widths, weights, len(data))
 
 
 def fit_cross_fitted(

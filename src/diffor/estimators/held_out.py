@@ -185,10 +185,13 @@ class HeldOutScore:
 # --- what held-out answers decide ---
 
 
-def stack_priors(said: Tensor, filled: Tensor, widths: Floats, weights: Tensor | None = None) -> list[float]:
+def stack_priors(
+    said: Tensor, filled: Tensor, widths: Floats, weights: Tensor | None = None, n_rows: int | None = None
+) -> list[float]:
     """Factors of priors' logits, from their answers to rows that they have not seen: those with the least CRPS.
 
-    They are drawn to a rule by which the better priors count more, for few rows can hardly tell more than that.
+    They are drawn to a rule by which the better priors count more, for few rows can hardly tell more than that. The
+    rows count as the ``n_rows`` that they were taken from.
 
     **Shape:** said ``(n, P, S)``, filled ``(n, S)``, widths ``(S,)``, weights ``(n,)`` -> P factors.
 
@@ -197,14 +200,14 @@ def stack_priors(said: Tensor, filled: Tensor, widths: Floats, weights: Tensor |
     >>> factors[1] > factors[0]
     True
     """
-    some = slice(None, None, max(1, len(said) // MAX_STACKED))
-    logits, truth = said[some].double().cpu().numpy(), filled[some].double().cpu().numpy()
-    counts = np.ones(len(truth)) if weights is None else weights[some].double().cpu().numpy()
+    logits, truth = said.double().cpu().numpy(), filled.double().cpu().numpy()
+    counts = np.ones(len(truth)) if weights is None else weights.double().cpu().numpy()
     importance = (counts / counts.sum())[:, None] * widths
     errors = ((expit(logits) - truth[:, None]) ** 2 * importance[:, None]).sum(axis=(0, 2))
-    shares = np.exp(-FACTOR_SHARPNESS * errors / max(errors.min(), np.finfo(float).tiny))
+    unit = max(errors.min(), np.finfo(float).tiny)
+    shares = np.exp(-FACTOR_SHARPNESS * errors / unit)
     start = FIRST_FACTOR * shares / shares.sum()
-    unit, draw = max(errors.min(), np.finfo(float).tiny), STACKING_ROWS / counts.sum() * len(counts) / len(said)
+    draw = STACKING_ROWS / counts.sum() * len(counts) / (n_rows or len(said))
 
     def missed(factors: Floats) -> tuple[float, Floats]:
         probability = expit(np.einsum("p,nps->ns", factors, logits))

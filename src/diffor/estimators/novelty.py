@@ -46,9 +46,7 @@ class Watch:
         widths = np.array([1 + one.has_missing for one in numeric.values()], dtype=int)
         self.at = np.cumsum(widths) - widths  # where the number tensor has each column; flags follow it
         low, high = np.array([one.range for one in numeric.values()]).reshape(-1, 2).T
-        with np.errstate(over="ignore"):  # of a range that is nearly all that doubles have
-            ends = np.stack([low - FAR * (high - low), high + FAR * (high - low)])
-        self.low, self.high = scale_columns([*numeric.values()], ends)[:, self.at]
+        self.low, self.high = scale_columns([*numeric.values()], far_ends(low, high))[:, self.at]
 
     def novel(self, inputs: Inputs) -> NDArray[np.bool_]:
         """Which columns of which rows are novel. **Shape:** inputs of n rows -> ``(n, columns)``."""
@@ -68,6 +66,16 @@ class Watch:
         found = {describe(one): int(count) for one, count in zip(self.columns, self.counts, strict=True) if count}
         if found:
             warnings.warn(NoveltyWarning(found), stacklevel=2)
+
+
+def far_ends(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The numbers beyond which others are far outside of training ranges. **Shape:** ``(...)``, twice -> ``(2, ...)``.
+
+    >>> far_ends(np.array([20.0]), np.array([120.0])).tolist()
+    [[-5.0], [145.0]]
+    """
+    with np.errstate(over="ignore"):  # of a range that is nearly all that doubles have
+        return np.stack([low - FAR * (high - low), high + FAR * (high - low)])
 
 
 def describe(column: Column) -> str:
@@ -98,9 +106,8 @@ def far_outside(column: NumericColumn, values: NDArray[np.float64]) -> NDArray[n
     >>> far_outside(NumericColumn("size", 60.0, 20.0, False, low=20.0, high=120.0), np.array([np.nan, 130.0, 150.0]))
     array([False, False,  True])
     """
-    low, high = column.range
-    far = FAR * (high - low) if not column.is_constant else np.inf
-    return np.asarray((values < low - far) | (values > high + far))
+    low, high = far_ends(*map(np.asarray, column.range))
+    return np.asarray(((values < low) | (values > high)) & (not column.is_constant))
 
 
 def novelty(model: OrdinalEstimator, X: Any) -> pd.DataFrame:

@@ -91,7 +91,8 @@ def split_uncertainty(model: OrdinalEstimator, X: Any) -> Uncertainty:
 def _split(model: OrdinalEstimator, core: CrossFitted, rows: Any) -> tuple[Array, Array]:
     """Both parts of the variance of some rows. **Shape:** n rows -> two of ``(n,)``."""
     means, variances, weights = [], [], []
-    for kind, weight in zip(core.each(rows.inputs), core.weights.tolist(), strict=True):
+    kinds = core.each(rows.inputs)
+    for kind, weight in zip(kinds, core.weights.tolist(), strict=True):
         for survival in kind:
             answer = as_prediction(core.borders, survival).map(model.scale_.unrounded)
             means.append(answer.mean)
@@ -100,6 +101,7 @@ def _split(model: OrdinalEstimator, core: CrossFitted, rows: Any) -> tuple[Array
     shares = np.array(weights) / np.sum(weights)
     centre = shares @ np.array(means)
     between, within = shares @ (np.array(means) - centre) ** 2, shares @ np.array(variances)
-    whole = as_prediction(core.borders, core.survival(rows.inputs)).map(model.scale_.unrounded).std ** 2
+    pooled = core.pool([kind.mean(dim=0) for kind in kinds])
+    whole = as_prediction(core.borders, pooled).map(model.scale_.unrounded).std ** 2
     epistemic = whole * between / np.maximum(between + within, np.finfo(float).tiny)
     return epistemic, whole - epistemic
